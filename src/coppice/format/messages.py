@@ -58,26 +58,14 @@ class ToolCall(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     thought_signature: str | None = None
 
 
-class UnknownBlock:
+class UnknownBlock(msgspec.Struct, frozen=True, tag_field="type", tag="coppice.unknown"):
     """A content block of a kind coppice does not know; ``fields`` is the whole JSON object."""
 
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: JsonObject) -> None:
-        self.fields = fields
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnknownBlock) and other.fields == self.fields
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(map(str, self.fields))))
-
-    def __repr__(self) -> str:
-        return f"UnknownBlock({self.fields!r})"
+    fields: JsonObject
 
 
-UserBlock: TypeAlias = TextBlock | ImageBlock
-AssistantBlock: TypeAlias = TextBlock | ThinkingBlock | ToolCall
+UserBlock: TypeAlias = TextBlock | ImageBlock | UnknownBlock
+AssistantBlock: TypeAlias = TextBlock | ThinkingBlock | ToolCall | UnknownBlock
 Block: TypeAlias = TextBlock | ImageBlock | ThinkingBlock | ToolCall | UnknownBlock
 Content: TypeAlias = str | tuple[UserBlock, ...]
 
@@ -195,29 +183,13 @@ class SystemMessage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     timestamp: float | int = msgspec.field(default_factory=lambda: 0)
 
 
-class UnknownMessage:
+class UnknownMessage(msgspec.Struct, frozen=True, tag_field="role", tag="coppice.unknown"):
     """A message with a role coppice does not know; ``fields`` is the whole JSON object. Never sent to a model."""
 
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: JsonObject) -> None:
-        self.fields = fields
-
-    @property
-    def role(self) -> str:
-        return str(self.fields.get("role", ""))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnknownMessage) and other.fields == self.fields
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(map(str, self.fields))))
-
-    def __repr__(self) -> str:
-        return f"UnknownMessage({self.fields!r})"
+    fields: JsonObject
 
 
-KnownMessage: TypeAlias = (
+Message: TypeAlias = (
     UserMessage
     | AssistantMessage
     | ToolResultMessage
@@ -226,8 +198,8 @@ KnownMessage: TypeAlias = (
     | BranchSummaryMessage
     | CompactionSummaryMessage
     | SystemMessage
+    | UnknownMessage
 )
-Message: TypeAlias = KnownMessage | UnknownMessage
 """Every message an entry can hold or become."""
 
 RequestMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage

@@ -1,0 +1,132 @@
+"""Columns derived from parents and kinds: children, depth, and the newest setting above each entry.
+
+They are filled on demand, in one pass over what was added since, so that opening a large file does not pay for them.
+"""
+
+from array import array
+from typing import NamedTuple
+
+from coppice.format.heads import CONVERSATION, Kind
+
+NONE = -1
+"""The ordinal that stands for "before the first entry" (null)."""
+
+
+class Family:
+    """Children in file order, as linked lists in columns, and each entry's depth (a root has depth 0)."""
+
+    __slots__ = ("_last_child", "_last_root", "depth", "first_child", "first_root", "next_sibling")
+
+    def __init__(self) -> None:
+        self.first_child = array("q")
+        self.next_sibling = array("q")
+        self.depth = array("q")
+        self.first_root = NONE
+        self._last_child = array("q")
+        self._last_root = NONE
+
+    def fill(self, parents: "array[int]") -> None:
+        """Take in the entries added since the last call."""
+        for ordinal in range(len(self.depth), len(parents)):
+            parent = parents[ordinal]
+            self.first_child.append(NONE)
+            self._last_child.append(NONE)
+            self.next_sibling.append(NONE)
+            if parent == NONE:
+                self.depth.append(0)
+                before, self._last_root = self._last_root, ordinal
+                if before == NONE:
+                    self.first_root = ordinal
+            else:
+                self.depth.append(self.depth[parent] + 1)
+                before, self._last_child[parent] = self._last_child[parent], ordinal
+                if before == NONE:
+                    self.first_child[parent] = ordinal
+            if before != NONE:
+                self.next_sibling[before] = ordinal
+
+    def children(self, parent: int) -> list[int]:
+        """The children of an entry, of NONE the roots, in file order."""
+        found: list[int] = []
+        child = self.first_root if parent == NONE else self.first_child[parent]
+        while child != NONE:
+            found.append(child)
+            child = self.next_sibling[child]
+        return found
+
+
+class NewestAbove:
+    """For each entry the newest compaction, thinking level and model source on its path, itself included."""
+
+    __slots__ = ("compaction", "level", "model")
+
+    def __init__(self) -> None:
+        self.compaction = array("q")
+        self.level = array("q")
+        self.model = array("q")
+
+    def fill(self, parents: "array[int]", kinds: bytearray) -> None:
+        """Take in the entries added since the last call."""
+        for ordinal in range(len(self.model), len(parents)):
+            parent, kind = parents[ordinal], kinds[ordinal]
+            compaction, level, model = NONE, NONE, NONE
+            if parent != NONE:
+                compaction, level, model = self.compaction[parent], self.level[parent], self.model[parent]
+            if kind in (Kind.ASSISTANT, Kind.MODEL_CHANGE):
+                model = ordinal
+            elif kind == Kind.COMPACTION:
+                compaction = ordinal
+            elif kind == Kind.THINKING_LEVEL:
+                level = ordinal
+            self.compaction.append(compaction)
+            self.level.append(level)
+            self.model.append(model)
+
+
+class Interleaving(NamedTuple):
+    """Two lines of work in one file: entry `at` went on from an older tip while `other` was the tip."""
+
+    at: int
+    other: int
+
+
+def find_interleaving(parents: "array[int]", kinds: bytearray) -> Interleaving | None:
+    """Where, since the last leaf marker, two writers went on side by side (format.md, "Which leaf a file opens at").
+
+    Either the last entry is bookkeeping whose parent was not the leaf then, or a conversation entry continues an older
+    tip instead of the line before it. Results of one reply stored side by side are no such thing.
+    """
+    found = None
+    tip, leaf = NONE, NONE
+    has_line = bytearray(len(parents))
+    line_of = array("q", bytes(8 * len(parents)))
+    for ordinal, kind in enumerate(kinds):
+        parent = parents[ordinal]
+        line = NONE if parent == NONE else line_of[parent]
+        if kind == Kind.DAMAGED:
+            line_of[ordinal] = line
+            continue
+        if kind == Kind.LEAF:
+            found, leaf, tip = None, parent, line
+            line_of[ordinal] = line
+            continue
+        if kind in CONVERSATION:
+            if kind != Kind.BRANCH_SUMMARY and _goes_on_elsewhere(parents, kinds, line, tip) and not has_line[line]:
+                found = Interleaving(ordinal, tip)
+            if line != NONE:
+                has_line[line] = 1
+            line_of[ordinal] = tip = ordinal
+        else:
+            line_of[ordinal] = line
+            last = ordinal == len(kinds) - 1
+            if last and kind >= Kind.USAGE and parent != leaf and _goes_on_elsewhere(parents, kinds, line, tip):
+                found = Interleaving(ordinal, leaf)
+        leaf = ordinal
+    return found
+
+
+def _goes_on_elsewhere(parents: "array[int]", kinds: bytearray, line: int, tip: int) -> bool:
+    if line in (NONE, tip) or tip == NONE:
+        return False
+    both_results = kinds[line] == kinds[tip] == Kind.TOOL_RESULT
+    return not (both_results and parents[line] == parents[tip])

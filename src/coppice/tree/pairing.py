@@ -1,0 +1,173 @@
+"""What a provider is sent (docs/format.md, step 5): the one function between a context and a request. Pure.
+
+It pairs every tool call with exactly one result, leaves out what no provider takes, and never lets a provider see
+another one's signatures. The stored entries don't change.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+
+from coppice.format.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Content,
+    CustomMessage,
+    EntryId,
+    ImageBlock,
+    Message,
+    RequestMessage,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallId,
+    ToolResultMessage,
+    UnknownBlock,
+    UnknownMessage,
+    UserBlock,
+    UserMessage,
+)
+
+INTERRUPTED = "The tool call was interrupted before it gave a result. It was not run again; its effects are unknown."
+"""What the model is told of a call without a stored result; the same at every rebuild."""
+
+IMAGE_LEFT_OUT = "[image left out: this model takes no images]"
+
+COMPACTION_OPENING = "What was said before this point was condensed into this summary:\n\n<summary>\n"
+BRANCH_OPENING = "The user came back from another branch of this conversation. Summary of that branch:\n\n<summary>\n"
+SUMMARY_CLOSING = "\n</summary>"
+
+FindResult = Callable[[EntryId, ToolCallId], ToolResultMessage | None]
+"""Finds the first stored result for a call among the descendants of its reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The model that will read: whose signatures it can take, and whether it takes images."""
+
+    provider: str
+    api: str
+    model: str
+    accepts_images: bool = True
+
+
+def request_messages(
+    context: Sequence[tuple[EntryId, Message]], reader: Reader, find_result: FindResult
+) -> tuple[RequestMessage, ...]:
+    """The messages a provider is sent for a context, given as (entry id, message) in path order."""
+    on_path = {
+        message.tool_call_id: message for _, message in reversed(context) if isinstance(message, ToolResultMessage)
+    }
+    sent: list[RequestMessage] = []
+    for entry_id, message in context:
+        match message:
+            case UserMessage() | CustomMessage():
+                sent.append(_user(message.content, message.timestamp, reader))
+            case AssistantMessage():
+                sent.extend(_turn(entry_id, message, reader, _results(entry_id, on_path, find_result)))
+            case BashExecutionMessage():
+                if not message.exclude_from_context:
+                    sent.append(UserMessage((TextBlock(bash_text(message)),), message.timestamp))
+            case BranchSummaryMessage():
+                text = BRANCH_OPENING + message.summary + SUMMARY_CLOSING
+                sent.append(UserMessage((TextBlock(text),), message.timestamp))
+            case CompactionSummaryMessage():
+                text = COMPACTION_OPENING + message.summary + SUMMARY_CLOSING
+                sent.append(UserMessage((TextBlock(text),), message.timestamp))
+            case ToolResultMessage() | SystemMessage() | UnknownMessage():
+                pass  # results stand with their turn; our own system prompt is sent; nobody knows the rest
+            case _:
+                assert_never(message)
+    return tuple(sent)
+
+
+def _results(
+    entry_id: EntryId, on_path: dict[ToolCallId, ToolResultMessage], find_result: FindResult
+) -> Callable[[ToolCall], ToolResultMessage | None]:
+    def find(call: ToolCall) -> ToolResultMessage | None:
+        return on_path.get(call.id) or find_result(entry_id, call.id)
+
+    return find
+
+
+def _turn(
+    entry_id: EntryId,
+    reply: AssistantMessage,
+    reader: Reader,
+    find: Callable[[ToolCall], ToolResultMessage | None],
+) -> Iterable[RequestMessage]:
+    """A reply and the results of its calls, or nothing where the reply is not to be sent."""
+    if reply.stop_reason in ("error", "aborted") or not reply.content:
+        return ()
+    same = (reply.provider, reply.api) == (reader.provider, reader.api)
+    content = tuple(_own(reply.content) if same else _foreign(reply.content))
+    if not content:
+        return ()
+    sent: list[RequestMessage] = [msgspec.structs.replace(reply, content=content)]
+    answered: set[ToolCallId] = set()
+    for block in content:
+        if isinstance(block, ToolCall) and block.id not in answered:
+            answered.add(block.id)
+            sent.append(_result(block, find(block), reply, reader))
+    return sent
+
+
+def _own(content: Sequence[AssistantBlock]) -> Iterable[AssistantBlock]:
+    return (block for block in content if not isinstance(block, UnknownBlock))
+
+
+def _foreign(content: Sequence[AssistantBlock]) -> Iterable[AssistantBlock]:
+    """Another provider's reply: without signatures; thinking that is hidden or empty goes."""
+    for block in content:
+        match block:
+            case TextBlock():
+                if block.text:
+                    yield TextBlock(block.text)
+            case ThinkingBlock():
+                if block.thinking and not block.redacted:
+                    yield ThinkingBlock(block.thinking)
+            case ToolCall():
+                yield ToolCall(block.id, block.name, block.arguments)
+            case UnknownBlock():
+                pass
+            case _:
+                assert_never(block)
+
+
+def _result(
+    call: ToolCall, stored: ToolResultMessage | None, reply: AssistantMessage, reader: Reader
+) -> ToolResultMessage:
+    if stored is None:
+        return ToolResultMessage(call.id, call.name, (TextBlock(INTERRUPTED),), None, True, reply.timestamp)
+    return msgspec.structs.replace(stored, content=_blocks(stored.content, reader), details=None)
+
+
+def _user(content: Content, timestamp: float, reader: Reader) -> UserMessage:
+    return UserMessage(content if isinstance(content, str) else _blocks(content, reader), timestamp)
+
+
+def _blocks(content: Sequence[UserBlock], reader: Reader) -> tuple[UserBlock, ...]:
+    return tuple(
+        TextBlock(IMAGE_LEFT_OUT) if isinstance(block, ImageBlock) and not reader.accepts_images else block
+        for block in content
+        if not isinstance(block, UnknownBlock)
+    )
+
+
+def bash_text(message: BashExecutionMessage) -> str:
+    """A command the user ran, as the model is told of it."""
+    parts = [f"The user ran this command: {message.command}"]
+    parts.append(f"Output:\n{message.output}" if message.output else "It printed nothing.")
+    if message.cancelled:
+        parts.append("It was cancelled.")
+    elif message.exit_code:
+        parts.append(f"Its exit code was {message.exit_code}.")
+    if message.truncated and message.full_output_path:
+        parts.append(f"The output is shortened; all of it is in {message.full_output_path}")
+    return "\n\n".join(parts)
