@@ -32,6 +32,7 @@ from coppice.format.messages import (
     UnknownMessage,
     UserBlock,
     UserMessage,
+    tool_calls_of,
 )
 
 INTERRUPTED = "The tool call was interrupted before it gave a result. It was not run again; its effects are unknown."
@@ -44,7 +45,7 @@ BRANCH_OPENING = "The user came back from another branch of this conversation. S
 SUMMARY_CLOSING = "\n</summary>"
 
 FindResult = Callable[[EntryId, ToolCallId], ToolResultMessage | None]
-"""Finds the first stored result for a call among the descendants of its reply."""
+"""Finds the first stored result for a call among the descendants of its reply that are not on the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,16 @@ def request_messages(
     context: Sequence[tuple[EntryId, Message]], reader: Reader, find_result: FindResult
 ) -> tuple[RequestMessage, ...]:
     """The messages a provider is sent for a context, given as (entry id, message) in path order."""
-    on_path = {
-        message.tool_call_id: message for _, message in reversed(context) if isinstance(message, ToolResultMessage)
-    }
+    paired = _paired(context)
     sent: list[RequestMessage] = []
-    for entry_id, message in context:
+    for position, (entry_id, message) in enumerate(context):
         match message:
             case UserMessage() | CustomMessage():
                 sent.append(_user(message.content, message.timestamp, reader))
             case AssistantMessage():
-                sent.extend(_turn(entry_id, message, reader, _results(entry_id, on_path, find_result)))
+                here = paired.get(position, {})
+                find = _first_of(here, entry_id, find_result)
+                sent.extend(_turn(message, reader, find))
             case BashExecutionMessage():
                 if not message.exclude_from_context:
                     sent.append(UserMessage((TextBlock(bash_text(message)),), message.timestamp))
@@ -87,25 +88,37 @@ def request_messages(
     return tuple(sent)
 
 
-def _results(
-    entry_id: EntryId, on_path: dict[ToolCallId, ToolResultMessage], find_result: FindResult
-) -> Callable[[ToolCall], ToolResultMessage | None]:
+_FindCall = Callable[[ToolCall], ToolResultMessage | None]
+
+
+def _paired(context: Sequence[tuple[EntryId, Message]]) -> dict[int, dict[ToolCallId, ToolResultMessage]]:
+    """For each reply's position the results on the path: the first for each call after it, before the id is used again."""
+    paired: dict[int, dict[ToolCallId, ToolResultMessage]] = {}
+    waiting: dict[ToolCallId, ToolResultMessage] = {}
+    for position in range(len(context) - 1, -1, -1):
+        message = context[position][1]
+        if isinstance(message, ToolResultMessage):
+            waiting[message.tool_call_id] = message
+        elif isinstance(message, AssistantMessage) and waiting:
+            ids = {call.id for call in tool_calls_of(message)}
+            paired[position] = {call_id: waiting.pop(call_id) for call_id in ids if call_id in waiting}
+    return paired
+
+
+def _first_of(
+    here: dict[ToolCallId, ToolResultMessage], entry_id: EntryId, find_result: FindResult
+) -> _FindCall:
     def find(call: ToolCall) -> ToolResultMessage | None:
-        return on_path.get(call.id) or find_result(entry_id, call.id)
+        return here.get(call.id) or find_result(entry_id, call.id)
 
     return find
 
 
-def _turn(
-    entry_id: EntryId,
-    reply: AssistantMessage,
-    reader: Reader,
-    find: Callable[[ToolCall], ToolResultMessage | None],
-) -> Iterable[RequestMessage]:
+def _turn(reply: AssistantMessage, reader: Reader, find: _FindCall) -> Iterable[RequestMessage]:
     """A reply and the results of its calls, or nothing where the reply is not to be sent."""
     if reply.stop_reason in ("error", "aborted") or not reply.content:
         return ()
-    same = (reply.provider, reply.api) == (reader.provider, reader.api)
+    same = (reply.provider, reply.api, reply.model) == (reader.provider, reader.api, reader.model)
     content = tuple(_own(reply.content) if same else _foreign(reply.content))
     if not content:
         return ()
