@@ -11,7 +11,6 @@ STAMP := $(VENV)/.setup-done
 PEERS := .peers
 NODE_VERSION := 22
 PI_VERSION := 1.6.0
-CODE := src tests benchmarks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' Makefile
@@ -47,8 +46,8 @@ test: setup ## the whole suite
 	@$(PY) -m pytest -n 2 -q
 
 check: setup ## format, lint, types, architecture and the quick tests, in under a minute
-	@$(PY) -m ruff format --check --quiet $(CODE) || { echo 'check: run ruff format' >&2; exit 1; }
-	@$(PY) -m ruff check --quiet $(CODE)
+	@$(PY) -m ruff format --check --quiet . || { echo 'check: run ruff format' >&2; exit 1; }
+	@$(PY) -m ruff check --quiet .
 	@$(PY) -m basedpyright
 	@$(PY) -m pytest -n 2 -q -m 'not slow and not peers'
 
@@ -72,7 +71,7 @@ test-peers: setup ## compare with Pi itself, which is installed into .peers
 	    @earendil-works/pi-coding-agent@$(PI_VERSION); \
 	  touch $(PEERS)/.installed-$(NODE_VERSION)-$(PI_VERSION); \
 	fi; \
-	PATH="$$PWD/$(PEERS)/node_modules/node/bin:$$PWD/$(PEERS)/node_modules/.bin:$$PATH" \
+	PATH="$$PWD/$(PEERS)/node_modules/.bin:$$PATH" \
 	PI_ROOT="$$PWD/$(PEERS)/node_modules/@earendil-works/pi-coding-agent" \
 	  $(PY) -m pytest -q -m peers tests/peers
 
