@@ -172,7 +172,11 @@ async def test_call_ids_are_unique_in_the_model_and_in_the_conversation_sent() -
         (fail("reset", transient=True), (ProviderError, "reset", None, None, None, "", True)),
         (fail("never", status=503, transient=False), (ProviderError, "never", 503, None, None, "", False)),
         (overflow(), (ContextOverflow, OVERFLOW_WORDING, 400, None, None, "", False)),
-        (overflow("too big", code="c"), (ContextOverflow, "too big", 400, "c", None, "", False)),
+        (
+            overflow("too big", code="context_length_exceeded"),
+            (ContextOverflow, "too big", 400, "context_length_exceeded", None, "", False),
+        ),
+        (fail(OVERFLOW_WORDING, status=503), (ContextOverflow, OVERFLOW_WORDING, 503, None, None, "", False)),
     ],
 )
 async def test_a_failing_request_raises_what_the_script_says_before_any_event(
@@ -220,6 +224,11 @@ async def test_a_failure_can_come_in_the_middle_of_the_stream() -> None:
 def test_nothing_follows_a_fault() -> None:
     with pytest.raises(ValueError, match="nothing can follow Stall"):
         stall().then(say("x"))
+
+
+def test_an_overflow_is_worded_as_a_provider_words_it() -> None:
+    with pytest.raises(ValueError, match="not known as an overflow: 'oops'"):
+        overflow("oops")
 
 
 def test_a_delta_has_at_least_one_character() -> None:
@@ -313,7 +322,7 @@ def script_file(directory: Path, content: object) -> str:
         ),
         ({"fail": {"status": 500}}, fail(status=500)),
         ({"overflow": ""}, overflow()),
-        ({"overflow": "too long"}, overflow("too long")),
+        ({"overflow": "prompt too long; exceeded"}, overflow("prompt too long; exceeded")),
         ({"drop": "part"}, drop("part")),
         ({"halfCall": {"name": "bash", "partialJson": "{"}}, half_call("bash", "{")),
         ({"text": "first", "drop": ""}, say("first").then(drop())),
@@ -350,6 +359,10 @@ def test_a_script_file_may_change_what_the_model_says_it_is(tmp_path: Path) -> N
         ('{"replies": [{"txt": "x"}]}', ": Object contains unknown field `txt` - at `$.replies[0]`"),
         ('{"replies": [{"text": 3}]}', ": Expected `str`, got `int` - at `$.replies[0].text`"),
         ('{"replies": [{"calls": [{}]}]}', ": Object missing required field `name` - at `$.replies[0].calls[0]`"),
+        (
+            '{"replies": [{"overflow": "oops"}]}',
+            ": not known as an overflow: 'oops' (status 400, code None) - at `$.replies[0]`",
+        ),
         ('{"replies": [{"chunk": 0}]}', ": chunk is 0; a delta has at least 1 character - at `$.replies[0]`"),
         (
             '{"replies": [{}, {"stall": true, "drop": ""}]}',

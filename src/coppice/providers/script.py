@@ -43,6 +43,7 @@ from coppice.format.messages import (
     text_of,
 )
 from coppice.providers.base import ModelInfo, Request
+from coppice.providers.overflow import is_overflow
 
 OVERFLOW_WORDING = "prompt is too long: 200001 tokens > 200000 maximum"
 """How `overflow` words itself by default: Anthropic's words for a request above the window."""
@@ -62,7 +63,7 @@ CHUNK = 16
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The request fails with `ProviderError`, or `ContextOverflow` when ``is_overflow``; fields are the error's."""
+    """The request fails; fields are the error's. `is_overflow` decides whether it is one, as for a real provider."""
 
     message: str
     status: int | None = None
@@ -70,18 +71,18 @@ class Failure:
     retry_after_ms: int | None = None
     body: str = ""
     transient: bool = False
-    is_overflow: bool = False
 
     def error(self) -> ProviderError:
-        """The exception a stream raises for this."""
-        kind = ContextOverflow if self.is_overflow else ProviderError
+        """The exception a stream raises for this: `ContextOverflow`, never transient, or `ProviderError`."""
+        too_large = is_overflow(self.status, self.code, self.message, self.body)
+        kind = ContextOverflow if too_large else ProviderError
         return kind(
             self.message,
             status=self.status,
             code=self.code,
             retry_after_ms=self.retry_after_ms,
             body=self.body,
-            transient=self.transient,
+            transient=self.transient and not too_large,
         )
 
 
@@ -206,15 +207,22 @@ def fail(
     body: str = "",
     transient: bool | None = None,
 ) -> ScriptedReply:
-    """A request that fails with `ProviderError`; ``transient`` None follows from the status (`PASSING_STATUSES`)."""
+    """A request that fails as `Failure` says; ``transient`` None follows from the status (`PASSING_STATUSES`)."""
     passing = status is not None and (status >= 500 or status in PASSING_STATUSES)
     failure = Failure(message, status, code, retry_after_ms, body, passing if transient is None else transient)
     return ScriptedReply(fault=failure)
 
 
 def overflow(wording: str = OVERFLOW_WORDING, *, status: int | None = 400, code: str | None = None) -> ScriptedReply:
-    """A request that is larger than the window: `ContextOverflow` in the provider's words."""
-    return ScriptedReply(fault=Failure(wording, status, code, is_overflow=True))
+    """A request that is larger than the window: `ContextOverflow` in a provider's words.
+
+    Raises:
+        ValueError: coppice does not know these words (`coppice.providers.overflow`), so no real provider's request
+            would be taken for too large either.
+    """
+    if not is_overflow(status, code, wording):
+        raise ValueError(f"not known as an overflow: {wording!r} (status {status}, code {code})")
+    return ScriptedReply(fault=Failure(wording, status, code))
 
 
 def drop(after: str = "") -> ScriptedReply:
