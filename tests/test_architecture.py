@@ -60,7 +60,7 @@ LATE_IMPORTS = {
     ("interfaces/cli/", "coppice.interfaces"): "a subcommand is loaded when it is asked for",
     ("interfaces/cli/", "coppice.app"): "a subcommand that lists sessions needs no agent",
     ("interfaces/cli/", "rich"): "only print mode at a terminal draws",
-    ("providers/", "coppice.providers.pydantic_ai"): "loading the adapter loads pydantic_ai",
+    ("providers/catalogue.py", "coppice.providers"): "a model is loaded when it is asked for",
     ("providers/", "genai_prices"): "only a model whose window is not known needs its data",
     ("providers/pydantic_ai", "pydantic_ai"): "0.75 s, and only a model call needs it",
     ("providers/pydantic_ai", "openai"): "each provider's client is loaded when its model is called",
