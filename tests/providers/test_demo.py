@@ -1,5 +1,9 @@
 """The demo model: what it understands, which tools it calls, and what it reports."""
 
+import shlex
+import sys
+from pathlib import Path
+
 import pytest
 
 from coppice.format.events import StreamDone, TextDelta
@@ -12,6 +16,8 @@ from coppice.format.messages import (
     ToolCallId,
     ToolResultMessage,
     UserMessage,
+    text_of,
+    tool_calls_of,
 )
 from coppice.providers.base import Request, ToolSchema
 from coppice.providers.demo import (
@@ -30,6 +36,8 @@ from coppice.providers.demo import (
     errand_of,
 )
 from coppice.providers.script import ScriptedReply
+from coppice.tools import bash, edit, read, write
+from coppice.tools.base import Tool, ToolContext
 
 
 def schema(name: str, *properties: str) -> ToolSchema:
@@ -200,6 +208,12 @@ def answered(prompt: str, tool: str, text: str, path: str = "a.py", *, is_error:
         (answered("grep one", "grep", "a.py:1: one"), "1 line found; the first is `a.py:1: one`."),
         (answered("grep z", "grep", "No matches"), "grep answers: `No matches`."),
         (answered("run: x", "bash", "hello\n"), "The command printed 1 line; the first is `hello`."),
+        (answered("run: x", "bash", "(no output)"), "bash answers: `(no output)`."),
+        (
+            answered("run: x", "bash", "Traceback:\n\nCommand exited with code 1", is_error=True),
+            "The bash call failed: `Traceback:` … `Command exited with code 1`",
+        ),
+        (answered("run: x", "bash", "", is_error=True), "The bash call failed: it gives no reason."),
         (answered("run: x", "bash", ""), "The bash call gave no text."),
         (
             answered("write a: x", "write", "Created a (2 bytes written)"),
@@ -264,3 +278,54 @@ async def test_the_model_streams_small_deltas_that_make_up_the_reply() -> None:
     assert "".join(event.delta for event in events if isinstance(event, TextDelta)) == "I write `a.py`."
     assert max(len(event.delta) for event in events if isinstance(event, TextDelta)) <= 16
     assert (done.message.provider, done.message.model, done.message.stop_reason) == ("demo", "demo", "toolUse")
+
+
+REAL_TOOLS: dict[str, Tool] = {tool.name: tool for tool in (read.READ, write.WRITE, edit.EDIT, bash.BASH)}
+
+
+async def converse(prompts: list[str], directory: Path) -> list[str]:
+    """What the model says, reply by reply, while its calls are answered by the real tools."""
+    schemas = tuple(ToolSchema(tool.name, tool.description, tool.parameters) for tool in REAL_TOOLS.values())
+    context = ToolContext(directory, directory)
+    model = DemoModel(allow_changes=True)
+    messages: list[RequestMessage] = []
+    said: list[str] = []
+    for prompt in prompts:
+        messages.append(UserMessage(prompt))
+        while not isinstance(messages[-1], AssistantMessage):
+            events = [event async for event in model.stream(Request("", tuple(messages), schemas))]
+            done = events[-1]
+            assert isinstance(done, StreamDone)
+            messages.append(done.message)
+            said.append(text_of(done.message.content))
+            for call in tool_calls_of(done.message):
+                result = await REAL_TOOLS[call.name].run(call.arguments, context)
+                messages.append(ToolResultMessage(call.id, call.name, result.content))
+    return said
+
+
+@pytest.mark.anyio
+async def test_the_guided_prompts_work_with_the_real_tools(tmp_path: Path) -> None:
+    prompts = [
+        "write hello.py: print('hello')",
+        "read hello.py",
+        f"run: {shlex.quote(sys.executable)} hello.py",
+        "grep hello",
+        "edit hello.py: hello -> goodbye",
+        "what does hello.py say now?",
+    ]
+    assert await converse(prompts, tmp_path) == [
+        "I write `hello.py`.",
+        "write answers: `Created hello.py (15 bytes written)`.",
+        "I read `hello.py`.",
+        "`hello.py` has 1 line; the first is `print('hello')`.",
+        f"I run `{shlex.quote(sys.executable)} hello.py`.",
+        "The command printed 1 line; the first is `hello`.",
+        "I search for `hello`.",
+        "The command printed 1 line; the first is `./hello.py:1:print('hello')`.",
+        "I replace `hello` by `goodbye` in `hello.py`.",
+        "edit answers: `Edited hello.py: 1 replacement, first changed line 1`.",
+        "I read `hello.py`.",
+        "`hello.py` has 1 line; the first is `print('goodbye')`.",
+    ]
+    assert (tmp_path / "hello.py").read_text(encoding="utf-8") == "print('goodbye')\n"

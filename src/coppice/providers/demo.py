@@ -306,6 +306,13 @@ def _listing(lines: list[str]) -> str:
     return names if len(lines) <= NAMED else f"{names} and {len(lines) - NAMED} more"
 
 
+def _first_and_last(lines: list[str]) -> str:
+    """How a tool failed: some say it first, bash last, after the command's output."""
+    if not lines:
+        return "it gives no reason."
+    return " … ".join(_quoted(line) for line in dict.fromkeys((lines[0], lines[-1])))
+
+
 def _matching(word: str, path: str, lines: list[str]) -> str:
     hits = [f"line {number}: {_quoted(line)}" for number, line in enumerate(lines, 1) if word in line]
     shown = "; ".join(hits[:NAMED])
@@ -316,7 +323,7 @@ def _report(errand: Errand | None, called: ToolCall | None, result: ToolResultMe
     lines, note = _lines_of(result)
     path = "" if called is None else str(called.arguments.get("path", ""))
     if result.is_error:
-        return f"The {result.tool_name} call failed: {_quoted(lines[0] if lines else 'no text')}"
+        return f"The {result.tool_name} call failed: {_first_and_last(lines)}"
     if not lines:
         what = "an image" if any(isinstance(block, ImageBlock) for block in result.content) else "no text"
         return f"The {result.tool_name} call gave {what}.{note}"
@@ -330,7 +337,7 @@ def _report(errand: Errand | None, called: ToolCall | None, result: ToolResultMe
             return f"{_count(len(lines), 'entry')}: {_listing(lines)}.{note}"
         case "grep", _ if not lines[0].startswith("No "):
             return f"{_count(len(lines), 'line')} found; {first}.{note}"
-        case "bash", _:
+        case "bash", _ if lines[0] != "(no output)":
             return f"The command printed {_count(len(lines), 'line')}; {first}.{note}"
         case _:
             return f"{result.tool_name} answers: {_quoted(lines[0])}.{note}"
