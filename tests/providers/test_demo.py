@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,13 @@ def words_of(reply: ScriptedReply) -> str:
 )
 def test_a_prompt_is_an_errand_or_nothing(prompt: str, errand: Errand | None) -> None:
     assert errand_of(prompt) == errand
+
+
+@pytest.mark.parametrize("start", ["list", "what files", "edit a:", "edit a: b", "run:", "grep x", "find x", "read a"])
+def test_a_prompt_of_mostly_blanks_is_understood_in_no_time(start: str) -> None:
+    began = time.perf_counter()
+    errand_of(start + " " * (LONGEST - 50) + "\nx? y")
+    assert time.perf_counter() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,9 @@ Errand: TypeAlias = ListFiles | ReadFile | FindFiles | Search | WriteFile | Edit
 
 _PLEASE = r"^\s*(?:please\s+)?"
 _PATH = r"[\"'`]?@?(?P<path>[^\s\"'`]+?)[\"'`]?"
-_AFTER_PLACE = r"(?P<path>[^\s?]+?)(?:\s+(?:directory|folder|project))?)?\s*[.?!]?\s*$"
-_PLACE = r"(?:\s+(?:in|of|under)\s+" + _AFTER_PLACE
-_INSIDE = r"(?:\s+(?:in|under)\s+" + _AFTER_PLACE
+_AFTER_PLACE = r"(?P<path>[^\s?]+?)(?:\s++(?:directory|folder|project))?)?\s*+[.?!]?\s*+$"
+_PLACE = r"(?:\s++(?:in|of|under)\s++" + _AFTER_PLACE
+_INSIDE = r"(?:\s++(?:in|under)\s++" + _AFTER_PLACE
 _FILE_NAME = re.compile(
     r"(?<![\w/.:~-])(?P<path>(?:~?/|\.{1,2}/)?[\w.-]+(?:/[\w.-]+)*\.[A-Za-z]\w{0,9}"
     r"|(?:README|LICENSE|CHANGELOG|Makefile|Dockerfile))(?![\w(/])"
@@ -152,16 +152,17 @@ def _write(found: re.Match[str]) -> Errand:
 
 
 def _sentence(pattern: str) -> re.Pattern[str]:
+    # Runs of blanks are matched possessively (``\s++``): with several in a row backtracking would take seconds.
     return re.compile(_PLEASE + pattern, re.IGNORECASE | re.DOTALL)
 
 
 _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Errand]], ...] = (
     (_sentence(r"(?:write|create)\s+(?:(?:a|the)\s+)?(?:file\s+)?" + _PATH + r"\s*:[ \t]*\n?(?P<text>.*)$"), _write),
     (
-        _sentence(r"(?:edit|change)\s+" + _PATH + r"\s*:\s*(?P<old>.+?)\s*(?:->|=>|→)\s*(?P<new>.*?)\s*$"),
+        _sentence(r"(?:edit|change)\s+" + _PATH + r"\s*+:\s*+(?P<old>\S.*?)\s*+(?:->|=>|→)\s*+(?P<new>.*?)\s*$"),
         lambda found: EditFile(found["path"], found["old"], found["new"]),
     ),
-    (_sentence(r"(?:run|bash)\s*:\s*(?P<command>.+?)\s*$"), lambda found: RunCommand(found["command"])),
+    (_sentence(r"(?:run|bash)\s*+:\s*+(?P<command>\S.*?)\s*$"), lambda found: RunCommand(found["command"])),
     (_sentence(r"run\s+`(?P<command>[^`]+)`\s*\.?\s*$"), lambda found: RunCommand(found["command"])),
     (_sentence(r"(?:grep|search)(?:\s+for)?\s+(?:[\"'`](?P<quoted>[^\"'`]+)[\"'`]|(?P<word>.+?))" + _INSIDE), _search),
     (
@@ -173,7 +174,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Errand]], ...
     (_sentence(r"(?:ls|dir)(?:\s+(?P<path>[^\s-]\S*))?\s*$"), _list),
     (_sentence(r"list\b.*?" + _PLACE), _list),
     (
-        _sentence(r"(?:what|which)(?:'s|\s+is|\s+files\b.*?)(?:\s+here)?" + _PLACE),
+        _sentence(r"(?:what|which)(?:'s|\s+is|\s+files\b.*?)(?:\s++here)?" + _PLACE),
         _list,
     ),
     (
