@@ -1,0 +1,188 @@
+"""Our request as pydantic-ai's messages and parameters.
+
+What is left out of a history (aborted replies, another provider's signatures, calls without results) was decided by
+`coppice.tree.pairing`; here each message is only translated. Images are sent as bytes, never as URLs.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from typing import assert_never
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from coppice.format.messages import (
+    AssistantMessage,
+    Content,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+)
+from coppice.providers.base import ModelInfo, Request, ToolSchema
+from coppice.providers.pydantic_ai.replay import (
+    ANTHROPIC_MESSAGES,
+    OPENAI_RESPONSES,
+    call_extras,
+    text_part,
+    thinking_parts,
+)
+from coppice.providers.pydantic_ai.wellformed import well_formed, well_formed_json
+
+NO_TEXT = "(no text)"
+"""Sent for a user message without content: providers refuse an empty one, and leaving it out would move the turns."""
+
+UNREADABLE_IMAGE = "(an image that could not be read)"
+
+CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every provider takes as a tool call's id (Anthropic: these characters; OpenAI: at most 64 of them)."""
+
+
+def parameters_of(request: Request) -> ModelRequestParameters:
+    """System prompt and tools; schemas go out as they are, never tightened to a provider's strict subset."""
+    prompt = well_formed(request.system_prompt)
+    return ModelRequestParameters(
+        function_tools=[tool_definition(tool) for tool in request.tools],
+        instruction_parts=[InstructionPart(content=prompt)] if prompt else [],
+    )
+
+
+def tool_definition(tool: ToolSchema) -> ToolDefinition:
+    """A tool as pydantic-ai's."""
+    return ToolDefinition(
+        name=tool.name,
+        description=well_formed(tool.description),
+        parameters_json_schema=well_formed_json(tool.parameters),
+        strict=False,
+    )
+
+
+def messages_of(request: Request, info: ModelInfo, system: str) -> list[ModelMessage]:
+    """The history, in order; neighbouring user messages and tool results share one pydantic-ai request.
+
+    ``system`` is pydantic-ai's name for the provider: what a reply of this provider carried goes back under it.
+    """
+    history: list[ModelMessage] = []
+    asked: list[UserPromptPart | ToolReturnPart] = []
+    for message in request.messages:
+        match message:
+            case UserMessage(content=content):
+                asked.append(UserPromptPart(user_content(content)))
+            case ToolResultMessage():
+                asked.append(tool_return(message, info))
+            case AssistantMessage():
+                if asked:
+                    history.append(ModelRequest(asked))
+                    asked = []
+                history.append(reply_of(message, info, system))
+            case _:
+                assert_never(message)
+    if asked:
+        history.append(ModelRequest(asked))
+    return history
+
+
+def user_content(content: Content) -> str | list[UserContent]:
+    """The content of a user message, as one text where it is one: small servers take no list."""
+    if isinstance(content, str):
+        return well_formed(content) or NO_TEXT
+    parts: list[UserContent] = [part for block in content if (part := content_part(block))]
+    match parts:
+        case []:
+            return NO_TEXT
+        case [str() as text]:
+            return text
+        case _:
+            return parts
+
+
+def content_part(block: UserBlock) -> str | BinaryContent:
+    """A block as text or bytes; empty for an empty text."""
+    match block:
+        case TextBlock(text=text):
+            return well_formed(text)
+        case ImageBlock(data=data, mime_type=mime_type):
+            try:
+                return BinaryContent(base64.b64decode(data), media_type=mime_type)
+            except binascii.Error:
+                return UNREADABLE_IMAGE
+        case _:
+            assert_never(block)
+
+
+def tool_return(result: ToolResultMessage, info: ModelInfo) -> ToolReturnPart:
+    """Only Anthropic has a field for a failed call; elsewhere the text alone says it, unwrapped."""
+    failed = result.is_error and info.api == ANTHROPIC_MESSAGES
+    parts = [part for block in result.content if (part := content_part(block))]
+    texts = [part for part in parts if isinstance(part, str)]
+    return ToolReturnPart(
+        tool_name=result.tool_name,
+        content="\n".join(texts) if len(texts) == len(parts) else parts,
+        tool_call_id=wire_id(result.tool_call_id, info.api),
+        outcome="failed" if failed else "success",
+    )
+
+
+def reply_of(message: AssistantMessage, info: ModelInfo, system: str) -> ModelResponse:
+    """A stored reply. What only its own provider understands is sent to that provider's same API alone."""
+    own = message.provider == info.provider and message.api == info.api
+    parts: list[ModelResponsePart] = []
+    for block in message.content:
+        match block:
+            case TextBlock():
+                parts.append(text_part(info.api, block if own else TextBlock(block.text), system))
+            case ThinkingBlock():
+                parts.extend(thinking_parts(info.api, block, system) if own else [])
+            case ToolCall():
+                parts.append(tool_call_part(block, info.api, system if own else None))
+            case _:
+                assert_never(block)
+    return ModelResponse(
+        parts=parts,
+        model_name=message.model or None,
+        provider_name=system if own else None,
+        provider_response_id=message.response_id if own else None,
+    )
+
+
+def tool_call_part(call: ToolCall, api: str, system: str | None) -> ToolCallPart:
+    """A stored call as pydantic-ai's; ``system`` is None for another provider's."""
+    item_id, details = call_extras(call) if system else (None, None)
+    return ToolCallPart(
+        tool_name=call.name,
+        args=well_formed_json(call.arguments),
+        tool_call_id=wire_id(call.id, api),
+        id=item_id,
+        provider_name=system if item_id or details else None,
+        provider_details=details,
+    )
+
+
+def wire_id(call_id: str, api: str) -> str:
+    """A tool call's id as the provider takes it: its own ids as they are, others' changed where they would be refused.
+
+    ``call_…|fc_…`` is how Pi writes a call of OpenAI Responses; pydantic-ai takes it apart again.
+    """
+    if CALL_ID.fullmatch(call_id) or (
+        api == OPENAI_RESPONSES and all(CALL_ID.fullmatch(half) for half in call_id.split("|", 1))
+    ):
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', call_id)[:40]}_{digest}"

@@ -1,0 +1,1 @@
+"""Servers on loopback that speak providers' real wire formats, for tests: no network, no key."""
