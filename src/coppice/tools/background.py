@@ -1,4 +1,4 @@
-"""Work a cancelled call must still see through to its end: threads and clean-ups. What the work is, is the tools' matter.
+"""Work a cancelled call must see through to its end: threads and clean-ups. What the work is, is the tools' matter.
 
 A thread cannot be interrupted and a half-written file must not be left, so cancellation asks the work to stop, waits
 for it, and only then propagates.
@@ -7,12 +7,12 @@ for it, and only then propagates.
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-async def settle(task: "asyncio.Future[T]") -> None:
+async def settle(task: "asyncio.Future[Any]") -> None:
     """Wait until the task is done, whatever it raises and however often the caller is cancelled meanwhile."""
     while not task.done():
         try:

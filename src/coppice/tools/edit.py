@@ -34,8 +34,8 @@ class EditArguments(msgspec.Struct, frozen=True):
     edits: Annotated[
         list[EditArgument],
         msgspec.Meta(
-            description="Replacements, each matched against the file as it is now. They must not overlap: merge changes "
-            "that touch the same lines into one"
+            description="Replacements, each matched against the file as it is now. They must not overlap: "
+            "merge changes that touch the same lines into one"
         ),
     ]
 
@@ -79,7 +79,7 @@ def _told(result: Edited, count: int, named: str) -> ToolResult:
 
 
 def _prepared(arguments: JsonObject) -> JsonObject:
-    """Accept what models send instead of a list of edits: a JSON string, a single edit, or the two texts beside path."""
+    """Accept what models send instead of a list: a JSON string, a single edit, or the two texts beside path."""
     edits = _as_list(arguments.get("edits", []))
     rest = {key: value for key, value in arguments.items() if key not in ("oldText", "newText")}
     if "oldText" in arguments and isinstance(edits, list):

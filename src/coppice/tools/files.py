@@ -84,8 +84,8 @@ def replace_file(target: Path, data: bytes) -> None:
     """Write ``data`` as the whole content of ``target`` (a real path): all of it or nothing, also when power fails.
 
     A temporary file beside it takes its place. An existing file keeps its mode, and its owner where we may set it; a
-    new one gets what the umask allows. Hard links to the old content keep that. Where the directory takes no new file or the file cannot be replaced
-    (a mount point), an existing file is written in place instead, which is not atomic.
+    new one gets what the umask allows. Hard links to the old content keep that. Where the directory takes no new file
+    or the file cannot be replaced (a mount point), an existing file is written in place instead, which is not atomic.
 
     Raises:
         OSError: it could not be written; the target is as it was.

@@ -6,6 +6,7 @@ Texts are compared with ``\\r\\n`` read as ``\\n``; what is put in takes the lin
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from coppice.errors import ToolError
 
@@ -110,7 +111,7 @@ def _near_miss(text: str, old: str) -> str:
 
 
 def _refuse_overlap(text: str, found: Sequence[Replacement], named: str) -> None:
-    for first, second in zip(found, found[1:], strict=False):
+    for first, second in pairwise(found):
         if second.start < first.end:
             raise ToolError(
                 f"Two edits of {named} overlap at line {_line_of(text, second.start)}. Merge them into one edit"

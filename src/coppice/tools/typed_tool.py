@@ -6,12 +6,12 @@ text. What a tool does is in the file of its name.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, assert_never
 
 import msgspec
 
 from coppice.errors import InvalidArguments
-from coppice.format.messages import ImageBlock, JsonObject, JsonValue, TextBlock, UserBlock
+from coppice.format.messages import ImageBlock, JsonObject, JsonValue, TextBlock, UnknownBlock, UserBlock
 from coppice.tools.base import ToolContext, ToolResult
 from coppice.tools.truncate import well_formed
 
@@ -144,8 +144,10 @@ def _well_formed_block(block: UserBlock) -> UserBlock:
     match block:
         case TextBlock(text=text):
             return msgspec.structs.replace(block, text=well_formed(text))
-        case ImageBlock():
+        case ImageBlock() | UnknownBlock():
             return block
+        case _:
+            assert_never(block)
 
 
 def _well_formed_value(value: JsonValue) -> JsonValue:
