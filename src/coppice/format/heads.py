@@ -11,8 +11,31 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coppice.format.codec import decode_json
-from coppice.format.entries import LEAF_MARKER
-from coppice.format.messages import EntryId, JsonObject
+from coppice.format.entries import (
+    LEAF_MARKER,
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    KnownEntry,
+    LabelEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    SessionInfoEntry,
+    ThinkingLevelChangeEntry,
+    UsageEntry,
+)
+from coppice.format.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    CustomMessage,
+    EntryId,
+    JsonObject,
+    SystemMessage,
+    ToolResultMessage,
+    UserMessage,
+)
 
 
 class Kind(IntEnum):
@@ -207,3 +230,43 @@ def _object_end(line: bytes, start: int) -> int | None:
             case _:
                 continue
     return None
+
+
+_MESSAGE_KINDS: dict[type, Kind] = {
+    UserMessage: Kind.USER,
+    AssistantMessage: Kind.ASSISTANT,
+    ToolResultMessage: Kind.TOOL_RESULT,
+    BashExecutionMessage: Kind.BASH,
+    CustomMessage: Kind.CUSTOM_ROLE,
+    SystemMessage: Kind.SYSTEM,
+}
+_ENTRY_KINDS: dict[type, Kind] = {
+    CustomMessageEntry: Kind.CUSTOM_MESSAGE,
+    CompactionEntry: Kind.COMPACTION,
+    BranchSummaryEntry: Kind.BRANCH_SUMMARY,
+    ContextEditEntry: Kind.CONTEXT_EDIT,
+    ModelChangeEntry: Kind.MODEL_CHANGE,
+    ThinkingLevelChangeEntry: Kind.THINKING_LEVEL,
+    UsageEntry: Kind.USAGE,
+    CustomEntry: Kind.CUSTOM,
+    LabelEntry: Kind.LABEL,
+    SessionInfoEntry: Kind.SESSION_INFO,
+}
+
+
+def head_of_entry(entry: KnownEntry) -> Head:
+    """The head of an entry that was just made."""
+    if isinstance(entry, MessageEntry):
+        kind = _MESSAGE_KINDS.get(type(entry.message), Kind.OTHER_MESSAGE)
+        return Head(kind, entry.id, entry.parent_id)
+    head = Head(_ENTRY_KINDS[type(entry)], entry.id, entry.parent_id)
+    match entry:
+        case CustomEntry() if entry.custom_type == LEAF_MARKER:
+            head.kind = Kind.LEAF
+        case LabelEntry():
+            head.target, head.text = entry.target_id, entry.label
+        case SessionInfoEntry():
+            head.text = entry.name
+        case _:
+            pass
+    return head

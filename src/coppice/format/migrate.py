@@ -48,5 +48,3 @@ def upgraded_line(entry: JsonObject) -> bytes:
         return text.encode("utf-8") + b"\n"
     except UnicodeEncodeError:
         return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-
-

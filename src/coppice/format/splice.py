@@ -9,14 +9,13 @@ _decoder = json.JSONDecoder()
 
 
 def with_parent(line: bytes, parent_id: str | None) -> bytes:
-    """The line with another ``parentId``.
-
-    Raises:
-        ValueError: the line is not a JSON object.
-    """
+    """The line with another ``parentId``; a damaged line whose first bytes do not give it is returned as it is."""
     found = _PARENT.match(line)
     if found is None:
-        return with_value(line, ("parentId",), parent_id)
+        try:
+            return with_value(line, ("parentId",), parent_id)
+        except ValueError:
+            return line
     return found[1] + json.dumps(parent_id).encode() + line[found.end() :]
 
 

@@ -6,7 +6,7 @@ Files are 0600, directories 0700. Inside COPPICE_HOME looser modes are tightened
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
 def new_file(path: Path) -> tuple[int, Path]:
     """An open file beside `path`, to be filled and then put into place by `link_into_place`: its descriptor and path."""
     beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return os.open(beside, flags, 0o600), beside
 
 
@@ -163,9 +163,3 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError as error:
         raise StorageFailure(f"{path}: cannot be written: {error.strerror}") from error
     sync_directory(path.parent)
-
-
-def is_inside(path: Path, directories: Iterable[Path]) -> bool:
-    """Whether a path lies in one of the directories."""
-    real = path.resolve()
-    return any(real.is_relative_to(directory.resolve()) for directory in directories)

@@ -5,12 +5,13 @@ torn or failed write left is closed by a newline before the next line, so it bec
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from coppice.errors import StorageFailure
-from coppice.storage.directory import link_into_place, new_file, sync_data
+from coppice.storage.directory import link_into_place, new_file, sync_data, write_all
 from coppice.storage.locks import lock_exclusive, lock_shared, unlock
 from coppice.storage.log import Batch, Stored, TailMoved
 
@@ -27,7 +28,7 @@ RUN_BYTES = 8 * 1024 * 1024
 class JsonlLog:
     """One session file, open."""
 
-    __slots__ = ("_end", "_fd", "_lines", "_torn", "path", "sync")
+    __slots__ = ("_end", "_fd", "_lines", "_torn", "births", "path", "sync")
 
     def __init__(self, path: Path, fd: int, *, sync: bool = True) -> None:
         self.path = path
@@ -36,6 +37,8 @@ class JsonlLog:
         self._end = 0
         self._lines = 0
         self._torn = False
+        self.births = 0
+        """How often the file had to be written anew because it was deleted while in use."""
 
     @classmethod
     def open(cls, path: Path, *, writable: bool, sync: bool = True) -> "JsonlLog":
@@ -156,7 +159,9 @@ class JsonlLog:
         finally:
             unlock(self._fd)
         if written != len(data):
-            raise StorageFailure(f"{self.path}: not stored: only {written} of {len(data)} bytes were written (disk full?)")
+            raise StorageFailure(
+                f"{self.path}: not stored: only {written} of {len(data)} bytes were written (disk full?)"
+            )
         if self.sync:
             self._synced()
         return self._stored(lines)
@@ -180,19 +185,20 @@ class JsonlLog:
     def _come_back(self) -> None:
         """The file was deleted while in use: write all of it anew under its name, and go on in the new one."""
         try:
-            fd, beside = new_file(self.path)
-            copy_range(self._fd, fd, 0, self._end)
-            sync_data(fd)
-            link_into_place(beside, self.path)
+            write_file(self.path, [Span(self._fd, 0, self._end)])
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileExistsError as error:
             raise StorageFailure(
                 f"{self.path}: not stored: another file took its place. Clone the session to keep it."
             ) from error
         except OSError as error:
-            raise StorageFailure(f"{self.path}: not stored: it was deleted and cannot be written anew: {error}") from error
+            raise StorageFailure(
+                f"{self.path}: not stored: the file was deleted and cannot be written anew: {error.strerror}"
+            ) from error
         lock_exclusive(fd)
         os.close(self._fd)
         self._fd = fd
+        self.births += 1
 
     def close(self) -> None:
         """See `SessionLog`. Safe to call twice."""
@@ -201,22 +207,52 @@ class JsonlLog:
             self._fd = -1
 
 
-def copy_range(source: int, target: int, start: int, size: int) -> None:
-    """Copy bytes between descriptors, in the kernel where it can.
+class Span(NamedTuple):
+    """Bytes of an open file: its descriptor, where they begin and how many they are."""
+
+    fd: int
+    start: int
+    size: int
+
+
+def write_file(path: Path, parts: Iterable[bytes | Span]) -> None:
+    """Write a new file of these parts: beside it, synced, then linked into place; the directory is synced too.
 
     Raises:
-        OSError: reading or writing failed.
+        FileExistsError: the name is taken; nothing was replaced.
+        OSError: it cannot be written; nothing is left behind.
     """
-    while size > 0:
-        copied = _copy_some(source, target, start, size)
+    fd, beside = new_file(path)
+    try:
+        for part in parts:
+            if isinstance(part, Span):
+                _copy(part, fd)
+            else:
+                write_all(fd, part)
+        sync_data(fd)
+        link_into_place(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _copy(span: Span, target: int) -> None:
+    """Copy a span to the end of `target`, in the kernel where it can."""
+    start, left = span.start, span.size
+    in_kernel = hasattr(os, "copy_file_range")
+    while left > 0:
+        if in_kernel:
+            try:
+                copied = os.copy_file_range(span.fd, target, left, start)
+            except OSError:
+                in_kernel = False
+                continue
+        else:
+            data = os.pread(span.fd, min(left, RUN_BYTES), start)
+            write_all(target, data)
+            copied = len(data)
         if copied == 0:
-            raise OSError(f"the source ends at byte {start}")
-        start, size = start + copied, size - copied
-
-
-def _copy_some(source: int, target: int, start: int, size: int) -> int:
-    data = os.pread(source, min(size, RUN_BYTES), start)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
-    return len(data)
+            raise OSError(0, f"the source ends at byte {start}")
+        start, left = start + copied, left - copied

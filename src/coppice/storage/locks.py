@@ -123,9 +123,7 @@ def _this_process() -> dict[str, object]:
 def _read_holder(fd: int) -> Holder:
     try:
         record = json.loads(os.pread(fd, 4096, 0))
-        return Holder(
-            int(record["pid"]), _plain(record["host"]), _plain(record["start"]), _plain(record["command"])
-        )
+        return Holder(int(record["pid"]), _plain(record["host"]), _plain(record["start"]), _plain(record["command"]))
     except (ValueError, KeyError, TypeError):
         return Holder(0, "unknown", "unknown", "unknown")
 

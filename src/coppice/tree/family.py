@@ -4,9 +4,8 @@ They are filled on demand, in one pass over what was added since, so that openin
 """
 
 from array import array
-from typing import NamedTuple
 
-from coppice.format.heads import CONVERSATION, Kind
+from coppice.format.heads import Kind
 
 NONE = -1
 """The ordinal that stands for "before the first entry" (null)."""
@@ -81,52 +80,3 @@ class NewestAbove:
             self.compaction.append(compaction)
             self.level.append(level)
             self.model.append(model)
-
-
-class Interleaving(NamedTuple):
-    """Two lines of work in one file: entry `at` went on from an older tip while `other` was the tip."""
-
-    at: int
-    other: int
-
-
-def find_interleaving(parents: "array[int]", kinds: bytearray) -> Interleaving | None:
-    """Where, since the last leaf marker, two writers went on side by side (format.md, "Which leaf a file opens at").
-
-    Either the last entry is bookkeeping whose parent was not the leaf then, or a conversation entry continues an older
-    tip instead of the line before it. Results of one reply stored side by side are no such thing.
-    """
-    found = None
-    tip, leaf = NONE, NONE
-    has_line = bytearray(len(parents))
-    line_of = array("q", bytes(8 * len(parents)))
-    for ordinal, kind in enumerate(kinds):
-        parent = parents[ordinal]
-        line = NONE if parent == NONE else line_of[parent]
-        if kind == Kind.DAMAGED:
-            line_of[ordinal] = line
-            continue
-        if kind == Kind.LEAF:
-            found, leaf, tip = None, parent, line
-            line_of[ordinal] = line
-            continue
-        if kind in CONVERSATION:
-            if kind != Kind.BRANCH_SUMMARY and _goes_on_elsewhere(parents, kinds, line, tip) and not has_line[line]:
-                found = Interleaving(ordinal, tip)
-            if line != NONE:
-                has_line[line] = 1
-            line_of[ordinal] = tip = ordinal
-        else:
-            line_of[ordinal] = line
-            last = ordinal == len(kinds) - 1
-            if last and kind >= Kind.USAGE and parent != leaf and _goes_on_elsewhere(parents, kinds, line, tip):
-                found = Interleaving(ordinal, leaf)
-        leaf = ordinal
-    return found
-
-
-def _goes_on_elsewhere(parents: "array[int]", kinds: bytearray, line: int, tip: int) -> bool:
-    if line in (NONE, tip) or tip == NONE:
-        return False
-    both_results = kinds[line] == kinds[tip] == Kind.TOOL_RESULT
-    return not (both_results and parents[line] == parents[tip])

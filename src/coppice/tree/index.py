@@ -50,7 +50,7 @@ class Facts:
     """What is true of the whole file, in file order, last one wins.
 
     ``bridges`` are the ordinals of orphans that were tied to the entry before them → whether that is certain (a single
-    chain came before). ``branched`` says that the entries so far are not one chain.
+    chain came before). ``jumps`` are the ordinals of entries that do not hang on the entry right before them.
     """
 
     labels: dict[EntryId, Label] = field(default_factory=dict[EntryId, Label])
@@ -59,7 +59,12 @@ class Facts:
     damages: list[Damage] = field(default_factory=list[Damage])
     damage_count: int = 0
     bridges: dict[int, bool] = field(default_factory=dict[int, bool])
-    branched: bool = False
+    jumps: "array[int]" = field(default_factory=lambda: array("q"))
+
+    @property
+    def branched(self) -> bool:
+        """Whether the entries so far are not one chain."""
+        return len(self.jumps) > 0
 
 
 class Where:
@@ -161,7 +166,7 @@ class TreeIndex:
         self.kinds.append(head.kind)
         self.facts.leaf = ordinal
         if parent != ordinal - 1:
-            self.facts.branched = True
+            self.facts.jumps.append(ordinal)
 
     def _parent_of(self, head: Head, ordinal: int, line: int) -> int:
         if head.parent_id is None and not head.bad_parent:

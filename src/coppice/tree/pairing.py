@@ -105,9 +105,7 @@ def _paired(context: Sequence[tuple[EntryId, Message]]) -> dict[int, dict[ToolCa
     return paired
 
 
-def _first_of(
-    here: dict[ToolCallId, ToolResultMessage], entry_id: EntryId, find_result: FindResult
-) -> _FindCall:
+def _first_of(here: dict[ToolCallId, ToolResultMessage], entry_id: EntryId, find_result: FindResult) -> _FindCall:
     def find(call: ToolCall) -> ToolResultMessage | None:
         return here.get(call.id) or find_result(entry_id, call.id)
 

@@ -1,0 +1,186 @@
+"""Fork, clone and succession: new session files made of another one's lines (docs/format.md, Fork and clone).
+
+The bytes of the path are copied as they are; only ids that name a line left out are spliced.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from coppice.errors import StorageFailure
+from coppice.format.codec import decode_object, encode_line
+from coppice.format.entries import SESSION_VERSION, Header, LabelEntry, SessionInfoEntry
+from coppice.format.heads import Kind
+from coppice.format.messages import EntryId
+from coppice.format.migrate import upgraded_line
+from coppice.format.splice import with_parent, with_value
+from coppice.session.drafts import new_entry_id, new_session_id, timestamp
+from coppice.session.store import SessionStore
+from coppice.storage.directory import private_directory, session_file_name
+from coppice.storage.jsonl import JsonlLog, Span, write_file
+from coppice.storage.log import Batch
+from coppice.storage.memory import MemoryLog
+from coppice.tree.family import NONE
+from coppice.tree.path import path_to
+
+
+class Copy(NamedTuple):
+    """A copy to be written: its header and what it is made of."""
+
+    header: Header
+    parts: Iterable[bytes | Span]
+
+
+def child_header(cwd: str, parent: str | None) -> Header:
+    """The header of a new session that comes from `parent` (a path)."""
+    return Header(SESSION_VERSION, new_session_id(), timestamp(), cwd, parent)
+
+
+def copy_of_path(store: SessionStore, leaf: int, header: Header) -> Copy:
+    """A copy of the path to `leaf`, with the labels in force on it and the name."""
+    path = path_to(store.index, leaf)
+    return Copy(header, _with_labels(store, path, _lines_of_path(store, path)))
+
+
+def copy_of_everything(store: SessionStore, header: Header) -> Copy:
+    """A copy of every readable entry under the ids it has here, as version 3."""
+    ordinals = [at for at in range(len(store.index)) if store.index.kinds[at] != Kind.DAMAGED]
+    return Copy(header, (_as_version_3(store, ordinal) for ordinal in ordinals))
+
+
+def write_copy(copy: Copy, directory: Path) -> Path:
+    """Write a copy as a new session file, synced; its path.
+
+    Raises:
+        StorageFailure: it cannot be written; nothing is left behind.
+    """
+    path = private_directory(directory) / session_file_name(copy.header.timestamp, copy.header.id)
+    try:
+        write_file(path, _after(encode_line(copy.header), copy.parts))
+    except OSError as error:
+        raise StorageFailure(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def copy_in_memory(copy: Copy) -> SessionStore:
+    """A copy as a store in memory, for sessions without a file."""
+    log = MemoryLog()
+    header = encode_line(copy.header)
+    log.append([header])
+    store = SessionStore(log, copy.header, SESSION_VERSION)
+    for part in copy.parts:
+        if isinstance(part, bytes) and part.strip():
+            stored = log.append([part])[0]
+            store.take_in(Batch([part[:-1]], [stored.offset], stored.number))
+    return store
+
+
+def _after(first: bytes, parts: Iterable[bytes | Span]) -> Iterator[bytes | Span]:
+    yield first
+    yield from parts
+
+
+_LEFT_OUT = (Kind.LABEL, Kind.LEAF)
+
+
+def _lines_of_path(store: SessionStore, path: list[int]) -> Iterator[bytes | Span]:
+    """The lines of a path; what lies side by side in the file and needs no splice is one span."""
+    index, log = store.index, store.log
+    fd = log.fileno() if isinstance(log, JsonlLog) and store.version >= SESSION_VERSION else -1
+    last, run_start, run_end = NONE, -1, -1
+    on_path = set(path)
+    for position, ordinal in enumerate(path):
+        kind = index.kinds[ordinal]
+        if kind in _LEFT_OUT:
+            continue
+        place = index.place(ordinal)
+        splice = index.parents[ordinal] != last or ordinal in index.facts.bridges
+        if fd < 0 or splice or kind in (Kind.COMPACTION, Kind.BRANCH_SUMMARY) or place.offset != run_end:
+            if run_end > run_start:
+                yield from _span(fd, run_start, run_end)
+            run_start = run_end = -1
+        if fd < 0 or splice or kind in (Kind.COMPACTION, Kind.BRANCH_SUMMARY):
+            yield _spliced(store, ordinal, last, _Left(path, position, on_path))
+        else:
+            run_start = place.offset if run_end < 0 else run_start
+            run_end = place.offset + place.size + 1
+        last = ordinal
+    if run_end > run_start:
+        yield from _span(fd, run_start, run_end)
+
+
+def _span(fd: int, start: int, end: int) -> Iterator[bytes | Span]:
+    """A span of whole lines; its last newline is written out, as a torn tail may lack it."""
+    yield Span(fd, start, end - start - 1)
+    yield b"\n"
+
+
+class _Left(NamedTuple):
+    """Where on the path a line stands that is copied, and which ordinals the path has."""
+
+    path: list[int]
+    position: int
+    on_path: set[int]
+
+
+def _spliced(store: SessionStore, ordinal: int, last: int, left: _Left) -> bytes:
+    """A line with the ids that name a line left out replaced."""
+    line = _as_version_3(store, ordinal)[:-1] if store.version < SESSION_VERSION else store.lines([ordinal])[0]
+    index = store.index
+    parent = None if last == NONE else index.ids[last]
+    if index.parents[ordinal] != last or ordinal in index.facts.bridges:
+        line = with_parent(line, parent)
+    if index.kinds[ordinal] == Kind.COMPACTION:
+        line = _with_first_kept(store, line, left)
+    elif index.kinds[ordinal] == Kind.BRANCH_SUMMARY:
+        line = _with_from_id(store, line, parent, left)
+    return line + b"\n"
+
+
+def _with_first_kept(store: SessionStore, line: bytes, left: _Left) -> bytes:
+    index = store.index
+    first = index.by_id.get(decode_object(line)[0].get("firstKeptEntryId", ""), NONE)
+    if first not in left.on_path or index.kinds[first] not in _LEFT_OUT:
+        return line
+    start = left.path.index(first)
+    copied = (at for at in left.path[start : left.position + 1] if index.kinds[at] not in _LEFT_OUT)
+    return with_value(line, ("firstKeptEntryId",), index.ids[next(copied)])
+
+
+def _with_from_id(store: SessionStore, line: bytes, parent: EntryId | None, left: _Left) -> bytes:
+    origin = decode_object(line)[0].get("fromId")
+    ordinal = store.index.by_id.get(origin, NONE) if isinstance(origin, str) else NONE
+    if origin == "root" or (ordinal in left.on_path and store.index.kinds[ordinal] not in _LEFT_OUT):
+        return line
+    return with_value(line, ("fromId",), parent or "root")
+
+
+def _as_version_3(store: SessionStore, ordinal: int) -> bytes:
+    return upgraded_line(store.raw([ordinal])[0].fields)
+
+
+def _with_labels(store: SessionStore, path: list[int], lines: Iterable[bytes | Span]) -> Iterator[bytes | Span]:
+    yield from lines
+    index = store.index
+    copied = [ordinal for ordinal in path if index.kinds[ordinal] not in _LEFT_OUT]
+    ids = {index.ids[ordinal] for ordinal in copied}
+    parent = index.ids[copied[-1]] if copied else None
+    taken = set(ids)
+    in_force = sorted(index.facts.labels.items(), key=lambda item: item[1].ordinal)
+    for target, label in in_force:
+        if target in ids:
+            entry_id = new_entry_id(taken)
+            taken.add(entry_id)
+            yield encode_line(LabelEntry(entry_id, parent, timestamp(), target, label.text))
+            parent = entry_id
+    if index.facts.name and not _is_last_name(store, copied):
+        yield encode_line(SessionInfoEntry(new_entry_id(taken), parent, timestamp(), index.facts.name))
+
+
+def _is_last_name(store: SessionStore, copied: list[int]) -> bool:
+    """Whether the copied lines already end with the name in force."""
+    names = [at for at in copied if store.index.kinds[at] == Kind.SESSION_INFO]
+    if not names:
+        return False
+    entry = store.entry(names[-1])
+    return isinstance(entry, SessionInfoEntry) and entry.name.strip() == store.index.facts.name
