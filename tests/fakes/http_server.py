@@ -149,8 +149,10 @@ async def read_request(reader: asyncio.StreamReader) -> Recorded | None:
 
 
 def sse(event: str | None, data: Any) -> bytes:
-    """One server-sent event; ``data`` is JSON or, as a str, taken as it is."""
+    """One server-sent event; ``data`` is JSON or, as a str, taken as it is. Half characters go out as escapes."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        text = json.dumps(data)
     return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
 
 

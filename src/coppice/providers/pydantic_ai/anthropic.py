@@ -55,8 +55,8 @@ def anthropic_model(model_id: str, key: str, base_url: str | None = None) -> Pyd
 
 def profile_of(model_id: str) -> AnthropicModelProfile:
     """What pydantic-ai knows about the model; empty for a model it does not know."""
-    # pydantic-ai types the family's profile as the common one; the keys read here are the family's own
-    return cast(AnthropicModelProfile, anthropic_model_profile(model_id) or {})
+    profile = anthropic_model_profile(model_id) or {}
+    return cast(AnthropicModelProfile, profile)  # typed as the common profile; the keys read here are the family's
 
 
 def connect(model_id: str, base_url: str, key: str, client: httpx2.AsyncClient) -> PydanticModel:

@@ -24,9 +24,9 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelResponse
 
 from coppice.errors import ContextOverflow, ProviderError
-from coppice.format.messages import JsonValue
+from coppice.format.messages import JsonObject, JsonValue
 from coppice.providers.overflow import is_overflow
-from coppice.providers.pydantic_ai.replay import text_of_field
+from coppice.providers.pydantic_ai.replay import object_in, text_of_field
 
 RequestFailure = AgentRunError | UserError | httpx2.TransportError
 """What pydantic-ai raises for a failed request; the last is what escapes it in the middle of a stream."""
@@ -49,7 +49,7 @@ def provider_error(failure: RequestFailure, provider: str, key: str) -> Provider
         case ModelAPIError():
             return api_error(failure, provider, key)
         case httpx2.TransportError():
-            return connection_lost(provider, clean(str(failure) or type(failure).__name__, key))
+            return connection_lost(provider, clean(root_text(failure), key))
         case UserError():
             return ProviderError(f"{provider}: the request cannot be sent: {one_line(clean(str(failure), key))}")
         case _:
@@ -60,9 +60,10 @@ def provider_error(failure: RequestFailure, provider: str, key: str) -> Provider
 def api_error(failure: ModelAPIError, provider: str, key: str) -> ProviderError:
     """An error the provider reported, or the connection's."""
     if isinstance(failure, ModelConnectionError):
-        return connection_lost(provider, clean(failure.message, key), timed_out=isinstance(failure, ModelTimeoutError))
+        timed_out = isinstance(failure, ModelTimeoutError)
+        return connection_lost(provider, None if timed_out else clean(root_text(failure), key))
     status = failure.status_code if isinstance(failure, ModelHTTPError) else None
-    code = failure.provider_error_code or failure.provider_error_type or code_in(failure.body)
+    code = first_name(failure.provider_error_code, failure.provider_error_type, code_in(failure.body))
     body = clean(body_text(failure.body), key)[:BODY_LIMIT]
     said = clean(message_in(failure.body) or failure.message, key)
     kind = ContextOverflow if is_overflow(status, code, said, body) else ProviderError
@@ -89,10 +90,10 @@ def is_transient(failure: ModelAPIError, status: int | None) -> bool:
             return status is None or status >= 500 or status in TRANSIENT_STATUSES
 
 
-def connection_lost(provider: str, what: str, *, timed_out: bool = False) -> ProviderError:
-    """A request that got no answer, or a stream that broke off."""
-    said = "timed out" if timed_out else "the connection failed"
-    return ProviderError(f"{provider}: {said}: {one_line(what)}", transient=True)
+def connection_lost(provider: str, what: str | None) -> ProviderError:
+    """A request that got no answer, or a stream that broke off; ``what`` is None when it took too long."""
+    said = "the request timed out" if what is None else f"the connection failed: {one_line(what)}"
+    return ProviderError(f"{provider}: {said}", transient=True)
 
 
 def incomplete_reply(provider: str, why: str) -> ProviderError:
@@ -118,6 +119,18 @@ def error_in_finish(response: ModelResponse, provider: str) -> ProviderError | N
             return None
 
 
+def root_text(failure: BaseException) -> str:
+    """What the innermost cause says: the SDKs only say "Connection error."."""
+    while failure.__cause__ is not None:
+        failure = failure.__cause__
+    return str(failure) or type(failure).__name__
+
+
+def first_name(*codes: str | None) -> str | None:
+    """The first code that is a name: some servers repeat the status as the code, and name the error in its type."""
+    return next((code for code in codes if code and not code.isdigit()), None)
+
+
 # --- texts ---------------------------------------------------------------------------------------
 
 
@@ -139,26 +152,19 @@ def body_text(body: JsonValue) -> str:
     return body if type(body) is str else json.dumps(body, ensure_ascii=False, default=str)
 
 
-def reported(body: JsonValue) -> dict[str, JsonValue]:
+def reported(body: JsonValue) -> JsonObject:
     """The object in an error body that reports the failure: most providers wrap it in ``error``."""
-    match body:
-        case {"error": dict() as inner}:
-            return inner
-        case dict():
-            return body
-        case _:
-            return {}
+    fields = object_in(body)
+    return object_in(fields.get("error")) or fields
 
 
 def message_in(body: JsonValue) -> str | None:
     """The provider's own words in an error body."""
-    match body:
-        case {"error": str() as message}:
-            return message
-        case _:
-            return text_of_field(reported(body), "message")
+    if isinstance(body, str):
+        return body
+    return text_of_field(object_in(body), "error") or text_of_field(reported(body), "message")
 
 
 def code_in(body: JsonValue) -> str | None:
     """The provider's code, or type, in an error body."""
-    return text_of_field(reported(body), "code") or text_of_field(reported(body), "type")
+    return first_name(text_of_field(reported(body), "code"), text_of_field(reported(body), "type"))

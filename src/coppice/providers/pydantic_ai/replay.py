@@ -11,10 +11,11 @@ A signature that does not read as its API's is left out of a request rather than
 """
 
 import json
+from typing import cast
 
 from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
-from coppice.format.messages import JsonObject, TextBlock, ThinkingBlock, ToolCall
+from coppice.format.messages import JsonObject, JsonValue, TextBlock, ThinkingBlock, ToolCall
 from coppice.providers.pydantic_ai.wellformed import well_formed
 
 ANTHROPIC_MESSAGES = "anthropic-messages"
@@ -32,13 +33,15 @@ def packed(fields: JsonObject) -> str:
 
 def unpacked(signature: str | None) -> JsonObject:
     """The JSON object in a signature; empty when it holds none."""
-    if not signature:
-        return {}
     try:
-        fields = json.loads(signature)
+        return object_in(json.loads(signature or "null"))
     except ValueError:
         return {}
-    return fields if type(fields) is dict else {}
+
+
+def object_in(value: JsonValue) -> JsonObject:
+    """A JSON value that is an object; empty for any other."""
+    return cast(JsonObject, value) if isinstance(value, dict) else {}  # JSON objects have text keys
 
 
 def text_of_field(fields: JsonObject, name: str) -> str | None:
@@ -143,17 +146,13 @@ def reasoning_parts(block: ThinkingBlock, fields: JsonObject, system: str) -> li
     return [first, *(ThinkingPart(well_formed(text), id=item_id, provider_name=system) for text in summaries[1:])]
 
 
-def texts_in(items: object) -> list[str]:
+def texts_in(value: JsonValue) -> list[str]:
     """The ``text`` of each object in a list of objects."""
-    match items:
-        case list():
-            return [text for item in items if type(item) is dict and (text := text_of_field(item, "text"))]
-        case _:
-            return []
+    items = cast(list[JsonValue], value) if isinstance(value, list) else []  # whatever a JSON array holds
+    return [text for item in items if (text := text_of_field(object_in(item), "text"))]
 
 
 def call_extras(call: ToolCall) -> tuple[str | None, JsonObject | None]:
     """A tool call's item id and details, as `call_signature` kept them."""
     fields = unpacked(call.thought_signature)
-    details = fields.get("details")
-    return text_of_field(fields, "id"), details if type(details) is dict else None
+    return text_of_field(fields, "id"), object_in(fields.get("details")) or None

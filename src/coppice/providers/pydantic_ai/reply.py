@@ -63,6 +63,8 @@ class ReplyStream:
                         yield from self._thinking(index, text or "")
                     case ToolCallPartDelta(args_delta=arguments):
                         yield from self._arguments(index, arguments)
+                    case _:
+                        return
             case PartEndEvent(index=index, part=TextPart() | ThinkingPart() | ToolCallPart() as part):
                 if is_whole(part):
                     yield from self._end(index, part)

@@ -5,7 +5,6 @@ What is left out of a history (aborted replies, another provider's signatures, c
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from typing import assert_never
@@ -33,12 +32,14 @@ from coppice.format.messages import (
     ThinkingBlock,
     ToolCall,
     ToolResultMessage,
+    UnknownBlock,
     UserBlock,
     UserMessage,
 )
 from coppice.providers.base import ModelInfo, Request, ToolSchema
 from coppice.providers.pydantic_ai.replay import (
     ANTHROPIC_MESSAGES,
+    OPENAI_COMPLETIONS,
     OPENAI_RESPONSES,
     call_extras,
     text_part,
@@ -50,6 +51,9 @@ NO_TEXT = "(no text)"
 """Sent for a user message without content: providers refuse an empty one, and leaving it out would move the turns."""
 
 UNREADABLE_IMAGE = "(an image that could not be read)"
+
+PICTURES_OF = "Pictures in the result of"
+SEE_PICTURES = "(see the pictures after the results)"
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes as a tool call's id (Anthropic: these characters; OpenAI: at most 64 of them)."""
@@ -80,23 +84,54 @@ def messages_of(request: Request, info: ModelInfo, system: str) -> list[ModelMes
     ``system`` is pydantic-ai's name for the provider: what a reply of this provider carried goes back under it.
     """
     history: list[ModelMessage] = []
-    asked: list[UserPromptPart | ToolReturnPart] = []
+    asked = Asked(info.api)
     for message in request.messages:
         match message:
             case UserMessage(content=content):
-                asked.append(UserPromptPart(user_content(content)))
+                asked.add_user(content)
             case ToolResultMessage():
-                asked.append(tool_return(message, info))
+                asked.add_result(message)
             case AssistantMessage():
-                if asked:
-                    history.append(ModelRequest(asked))
-                    asked = []
+                history.extend(asked.taken())
                 history.append(reply_of(message, info, system))
             case _:
                 assert_never(message)
-    if asked:
-        history.append(ModelRequest(asked))
+    history.extend(asked.taken())
     return history
+
+
+class Asked:
+    """What stands between two replies: tool results first, what their pictures show, then the user's words."""
+
+    def __init__(self, api: str) -> None:
+        self._api = api
+        self._parts: list[UserPromptPart | ToolReturnPart] = []
+        self._pictures: list[UserContent] = []
+
+    def add_user(self, content: Content) -> None:
+        self._show_pictures()
+        self._parts.append(UserPromptPart(user_content(content)))
+
+    def add_result(self, result: ToolResultMessage) -> None:
+        """Chat Completions takes only text in a result: there its pictures follow the turn's results."""
+        parts = [part for block in result.content if (part := content_part(block))]
+        text = "\n".join(part for part in parts if isinstance(part, str))
+        pictures = [part for part in parts if not isinstance(part, str)]
+        if pictures and self._api == OPENAI_COMPLETIONS:
+            self._pictures += [f"{PICTURES_OF} {result.tool_name}:", *pictures]
+            text, pictures = text or SEE_PICTURES, []
+        self._parts.append(tool_return(result, self._api, parts if pictures else text))
+
+    def taken(self) -> list[ModelMessage]:
+        """Everything added since the last time."""
+        self._show_pictures()
+        parts, self._parts = self._parts, []
+        return [ModelRequest(parts)] if parts else []
+
+    def _show_pictures(self) -> None:
+        if self._pictures:
+            self._parts.append(UserPromptPart(self._pictures))
+            self._pictures = []
 
 
 def user_content(content: Content) -> str | list[UserContent]:
@@ -114,29 +149,34 @@ def user_content(content: Content) -> str | list[UserContent]:
 
 
 def content_part(block: UserBlock) -> str | BinaryContent:
-    """A block as text or bytes; empty for an empty text."""
+    """A block as text or bytes; empty for one that is not sent."""
     match block:
         case TextBlock(text=text):
             return well_formed(text)
         case ImageBlock(data=data, mime_type=mime_type):
-            try:
-                return BinaryContent(base64.b64decode(data), media_type=mime_type)
-            except binascii.Error:
-                return UNREADABLE_IMAGE
+            picture = image_bytes(data)
+            return BinaryContent(picture, media_type=mime_type) if picture else UNREADABLE_IMAGE
+        case UnknownBlock():
+            return ""
         case _:
             assert_never(block)
 
 
-def tool_return(result: ToolResultMessage, info: ModelInfo) -> ToolReturnPart:
+def image_bytes(data: str) -> bytes:
+    """The bytes of base64 text; none when it is not that."""
+    try:
+        return base64.b64decode("".join(data.split()), validate=True)
+    except ValueError:
+        return b""
+
+
+def tool_return(result: ToolResultMessage, api: str, content: str | list[str | BinaryContent]) -> ToolReturnPart:
     """Only Anthropic has a field for a failed call; elsewhere the text alone says it, unwrapped."""
-    failed = result.is_error and info.api == ANTHROPIC_MESSAGES
-    parts = [part for block in result.content if (part := content_part(block))]
-    texts = [part for part in parts if isinstance(part, str)]
     return ToolReturnPart(
         tool_name=result.tool_name,
-        content="\n".join(texts) if len(texts) == len(parts) else parts,
-        tool_call_id=wire_id(result.tool_call_id, info.api),
-        outcome="failed" if failed else "success",
+        content=content,
+        tool_call_id=wire_id(result.tool_call_id, api),
+        outcome="failed" if result.is_error and api == ANTHROPIC_MESSAGES else "success",
     )
 
 
@@ -152,6 +192,8 @@ def reply_of(message: AssistantMessage, info: ModelInfo, system: str) -> ModelRe
                 parts.extend(thinking_parts(info.api, block, system) if own else [])
             case ToolCall():
                 parts.append(tool_call_part(block, info.api, system if own else None))
+            case UnknownBlock():
+                pass
             case _:
                 assert_never(block)
     return ModelResponse(

@@ -4,7 +4,9 @@ Session files and tool output can hold half a character (a JSON escape such as `
 Providers refuse the whole request for it, and a stream can cut a pair in two.
 """
 
-from coppice.format.messages import JsonValue
+from typing import cast
+
+from coppice.format.messages import JsonObject, JsonValue
 
 
 def well_formed(text: str) -> str:
@@ -22,9 +24,11 @@ def well_formed_json(value: JsonValue) -> JsonValue:
         case str():
             return well_formed(value)
         case dict():
-            return {well_formed(key): well_formed_json(item) for key, item in value.items()}
+            fields = cast(JsonObject, value)  # JSON objects have text keys
+            return {well_formed(key): well_formed_json(item) for key, item in fields.items()}
         case list():
-            return [well_formed_json(item) for item in value]
+            items = cast(list[JsonValue], value)  # whatever a JSON array holds
+            return [well_formed_json(item) for item in items]
         case _:
             return value
 
