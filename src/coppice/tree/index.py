@@ -126,20 +126,30 @@ class TreeIndex:
 
     def extend(self, lines: Sequence[bytes], offsets: Sequence[int], first_number: int) -> None:
         """Add the lines after those already added; `offsets` are their places, `first_number` the first one's number."""
-        by_id, where = self.by_id, self.where
+        by_id, ids, parents, kinds = self.by_id, self.ids, self.parents, self.kinds
+        where, facts = self.where, self.facts
         for number, (line, offset) in enumerate(zip(lines, offsets, strict=True), first_number):
             head = read_head(line)
             if head is None:
                 self._add_odd(line, offset, number)
-            elif (parent := by_id.get(head.parent_id, NONE)) == NONE and head.parent_id is not None:  # pyright: ignore[reportArgumentType]
+                continue
+            parent_id, entry_id = head.parent_id, head.id
+            parent = NONE if parent_id is None else by_id.get(parent_id, NONE)
+            is_plain = parent != NONE or parent_id is None
+            if entry_id is None or entry_id in by_id or head.kind >= _NOTED or not is_plain:
                 self.add(head, Place(offset, len(line), number))
-            elif head.id in by_id or head.kind >= _NOTED:
-                self.add(head, Place(offset, len(line), number))
-            else:
-                self._append(head, parent)
-                where.offsets.append(offset)
-                where.sizes.append(len(line))
-                where.numbers.append(number)
+                continue
+            ordinal = len(ids)  # what `add` does, written out: this is the loop a large file spends its time in
+            ids.append(entry_id)
+            by_id[entry_id] = ordinal
+            parents.append(parent)
+            kinds.append(head.kind)
+            facts.leaf = ordinal
+            if parent != ordinal - 1:
+                facts.jumps.append(ordinal)
+            where.offsets.append(offset)
+            where.sizes.append(len(line))
+            where.numbers.append(number)
 
     def add(self, head: Head, place: Place) -> int | None:
         """Add one entry; its ordinal, or None where it has no usable id or one that is taken (which is a damage)."""
@@ -151,22 +161,18 @@ class TreeIndex:
             return None
         ordinal = len(self.ids)
         parent = self._parent_of(head, ordinal, place.line)
-        self._append(head, parent)
-        self.where.offsets.append(place.offset)
-        self.where.sizes.append(place.size)
-        self.where.numbers.append(place.line)
-        self._note(head, ordinal, parent)
-        return ordinal
-
-    def _append(self, head: Head, parent: int) -> None:
-        ordinal = len(self.ids)
-        self.ids.append(head.id)  # pyright: ignore[reportArgumentType]  (callers checked it)
-        self.by_id[head.id] = ordinal  # pyright: ignore[reportArgumentType]
+        self.ids.append(head.id)
+        self.by_id[head.id] = ordinal
         self.parents.append(parent)
         self.kinds.append(head.kind)
         self.facts.leaf = ordinal
         if parent != ordinal - 1:
             self.facts.jumps.append(ordinal)
+        self.where.offsets.append(place.offset)
+        self.where.sizes.append(place.size)
+        self.where.numbers.append(place.line)
+        self._note(head, ordinal, parent)
+        return ordinal
 
     def _parent_of(self, head: Head, ordinal: int, line: int) -> int:
         if head.parent_id is None and not head.bad_parent:
