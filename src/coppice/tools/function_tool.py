@@ -1,6 +1,7 @@
 """A tool from a plain typed Python function."""
 
 import asyncio
+import copy
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -84,7 +85,7 @@ def _described(annotation: Any) -> Any:
 
 
 def _default(value: Any) -> Any:
-    return value if isinstance(value, _PLAIN) else msgspec.field(default_factory=lambda: value)
+    return value if isinstance(value, _PLAIN) else msgspec.field(default_factory=lambda: copy.deepcopy(value))
 
 
 async def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:

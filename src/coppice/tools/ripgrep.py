@@ -31,7 +31,7 @@ _FIXED = (
 )
 """``--sort`` makes results the same each time; the ``--no-ignore-*`` leave the .gitignore files as the one source."""
 
-_ROW = re.compile(rb"(?:\./)?(?P<path>[^\0]*)\0(?P<number>[0-9]+)(?P<mark>[:-])(?P<text>.*)", re.DOTALL)
+_ROW = re.compile(rb"\./(?P<path>[^\0]*)\0(?P<number>[0-9]+)(?P<mark>[:-])(?P<text>.*)", re.DOTALL)
 
 
 async def ripgrep(program: str, query: Query, rows: Rows) -> None:
@@ -78,10 +78,14 @@ def _arguments(query: Query) -> tuple[Path, list[str]]:
 async def _collect(process: asyncio.subprocess.Process, rows: Rows) -> bool:
     """Add the rows ripgrep prints; False when no more are wanted."""
     assert process.stdout is not None  # it was started with a pipe
+    before = b""
     async for raw in _lines(process.stdout):
-        row = _ROW.fullmatch(raw)
+        # Every row begins with "./"; what does not goes on with a path that holds a newline.
+        whole = raw if raw.startswith(b"./") else before + b"\n" + raw
+        row = _ROW.fullmatch(whole)
+        before = whole if row is None else b""
         if row is None:
-            continue  # a separator, or the note about a binary file
+            continue  # half a path, a separator, or the note about a binary file
         path, text = row["path"].decode("utf-8", "replace"), row["text"].decode("utf-8", "replace")
         if not rows.add(Line(path, int(row["number"]), text.removesuffix("\r"), row["mark"] == b":")):
             return False

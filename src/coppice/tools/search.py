@@ -7,7 +7,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,8 +62,9 @@ class Rows:
         if self._matches_left == 0 and not self._is_after_last(line):
             self.limit_reached |= line.is_match
             return not self.limit_reached
-        if self._matches_left == 0 and line.is_match:
+        if self._matches_left == 0 and line.is_match:  # beside the last match: shown as what is around it
             self.limit_reached = True
+            line = replace(line, is_match=False)
         elif line.is_match:
             self._matches_left -= 1
             self._last = line
