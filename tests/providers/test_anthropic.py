@@ -344,6 +344,41 @@ async def test_half_characters_and_bad_images_do_not_spoil_the_request() -> None
     )
 
 
+async def test_what_the_api_refuses_is_left_out_blank_texts_and_thinking_that_was_cut() -> None:
+    cut = AssistantMessage(
+        (ThinkingBlock("hm", "SIG"),), api="anthropic-messages", provider="anthropic", stop_reason="length"
+    )
+    called = AssistantMessage((TextBlock("\n\n"), ToolCall(ToolCallId("toolu_1"), "bash", {})))
+    history = (
+        UserMessage(" "),
+        cut,
+        UserMessage((TextBlock("go "), TextBlock("on"))),
+        called,
+        ToolResultMessage(ToolCallId("toolu_1"), "bash", ()),
+    )
+    async with FakeAnthropic([Reply()]) as server:
+        await events_of(anthropic_model(SONNET, KEY, server.base_url), Request("", history))
+    assert server.bodies[0]["messages"] == snapshot(
+        [
+            {"role": "user", "content": [{"text": "(no text)", "type": "text"}]},
+            {"role": "user", "content": [{"text": "go ", "type": "text"}, {"text": "on", "type": "text"}]},
+            {"role": "assistant", "content": [{"id": "toolu_1", "type": "tool_use", "name": "bash", "input": {}}]},
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "tool_use_id": "toolu_1",
+                        "type": "tool_result",
+                        "content": [{"text": "(no output)", "type": "text"}],
+                        "is_error": False,
+                        "cache_control": {"type": "ephemeral", "ttl": "5m"},
+                    }
+                ],
+            },
+        ]
+    )
+
+
 async def test_bytes_cut_anywhere_also_inside_a_character_give_the_same_events() -> None:
     reply = Reply(
         content=(Text(("naïve ", "日本語 ", "😀!")), ToolUse("toolu_1", "bash", ('{"command": "echo ', '😀"}')))

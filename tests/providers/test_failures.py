@@ -1,6 +1,7 @@
 """What goes wrong at a provider, and what the caller is told: one request, one error, no key."""
 
 import asyncio
+import logging
 import traceback
 from collections.abc import Callable
 from contextlib import aclosing
@@ -432,3 +433,13 @@ def test_a_model_of_a_finished_event_loop_works_in_the_next() -> None:
 
     first = asyncio.run(once(None))
     asyncio.run(once(first))
+
+
+async def test_the_key_is_in_no_log_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for reply in (anthropic_server.Reply(), Response(), Completion()):
+        server, model = served(reply)
+        async with server:
+            await events_of(model(server.base_url))
+    assert len(caplog.records) > 10
+    assert KEY not in "".join(f"{record.getMessage()} {vars(record)!r}" for record in caplog.records)

@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     ModelResponsePart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -48,7 +49,10 @@ from coppice.providers.pydantic_ai.replay import (
 from coppice.providers.pydantic_ai.wellformed import well_formed, well_formed_json
 
 NO_TEXT = "(no text)"
-"""Sent for a user message without content: providers refuse an empty one, and leaving it out would move the turns."""
+"""Sent for a user message without content: Anthropic refuses blank texts, and leaving it out would move the turns."""
+
+NO_OUTPUT = "(no output)"
+"""Sent for a tool result without content, for the same reason."""
 
 UNREADABLE_IMAGE = "(an image that could not be read)"
 
@@ -120,7 +124,7 @@ class Asked:
         if pictures and self._api == OPENAI_COMPLETIONS:
             self._pictures += [f"{PICTURES_OF} {result.tool_name}:", *pictures]
             text, pictures = text or SEE_PICTURES, []
-        self._parts.append(tool_return(result, self._api, parts if pictures else text))
+        self._parts.append(tool_return(result, self._api, parts if pictures else text or NO_OUTPUT))
 
     def taken(self) -> list[ModelMessage]:
         """Everything added since the last time."""
@@ -137,7 +141,7 @@ class Asked:
 def user_content(content: Content) -> str | list[UserContent]:
     """The content of a user message, as one text where it is one: small servers take no list."""
     if isinstance(content, str):
-        return well_formed(content) or NO_TEXT
+        content = (TextBlock(content),)
     parts: list[UserContent] = [part for block in content if (part := content_part(block))]
     match parts:
         case []:
@@ -149,10 +153,10 @@ def user_content(content: Content) -> str | list[UserContent]:
 
 
 def content_part(block: UserBlock) -> str | BinaryContent:
-    """A block as text or bytes; empty for one that is not sent."""
+    """A block as text or bytes; empty for one that is not sent: an unknown one, a blank text."""
     match block:
         case TextBlock(text=text):
-            return well_formed(text)
+            return well_formed(text) if text.strip() else ""
         case ImageBlock(data=data, mime_type=mime_type):
             picture = image_bytes(data)
             return BinaryContent(picture, media_type=mime_type) if picture else UNREADABLE_IMAGE
@@ -181,11 +185,16 @@ def tool_return(result: ToolResultMessage, api: str, content: str | list[str | B
 
 
 def reply_of(message: AssistantMessage, info: ModelInfo, system: str) -> ModelResponse:
-    """A stored reply. What only its own provider understands is sent to that provider's same API alone."""
+    """A stored reply. What only its own provider understands is sent to that provider's same API alone.
+
+    Thinking at its end (the reply was cut there) is left out, as blank texts are: providers refuse both.
+    """
     own = message.provider == info.provider and message.api == info.api
     parts: list[ModelResponsePart] = []
     for block in message.content:
         match block:
+            case TextBlock(text=text) if not text.strip():
+                pass
             case TextBlock():
                 parts.append(text_part(info.api, block if own else TextBlock(block.text), system))
             case ThinkingBlock():
@@ -196,6 +205,8 @@ def reply_of(message: AssistantMessage, info: ModelInfo, system: str) -> ModelRe
                 pass
             case _:
                 assert_never(block)
+    while parts and isinstance(parts[-1], ThinkingPart):
+        parts.pop()
     return ModelResponse(
         parts=parts,
         model_name=message.model or None,
