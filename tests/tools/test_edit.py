@@ -187,9 +187,14 @@ def test_an_edit_changes_the_place_it_names_and_no_byte_elsewhere(text: str, sta
         result = edited(text, [Edit(old, new)], "a.txt")
     except ToolError:
         return
-    plain = text.replace("\r\n", "\n")
-    place = plain.index(old.replace("\r\n", "\n"))
-    assert result.after_lf == plain[:place] + new + plain[place + len(old.replace("\r\n", "\n")) :]
-    ends = (text[: text.find(old)], text[text.find(old) + len(old) :]) if old in text else ("", "")
-    assert result.text.startswith(ends[0].removesuffix("\r"))
-    assert result.text.endswith(ends[1].removeprefix("\n"))
+    plain, plain_old = text.replace("\r\n", "\n"), old.replace("\r\n", "\n")
+    place = plain.index(plain_old)
+    before, after = plain[:place], plain[place + len(plain_old) :]
+    assert result.after_lf == before + new + after
+    assert result.text in {
+        text[:i] + put_in + text[j:]
+        for i in range(len(text) + 1)
+        for j in range(i, len(text) + 1)
+        for put_in in (new, new.replace("\n", "\r\n"))
+        if text[:i].replace("\r\n", "\n") == before and text[j:].replace("\r\n", "\n") == after
+    }

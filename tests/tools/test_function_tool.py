@@ -1,6 +1,7 @@
 """Tools from plain functions."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -132,10 +133,11 @@ def test_a_function_that_cannot_be_a_tool_is_refused_at_once() -> None:
     def foreign(value: asyncio.Event) -> None:
         del value
 
-    for function, reason in (
+    functions: list[tuple[Callable[..., None], str]] = [
         (untyped, "untyped: parameter a has no type annotation"),
         (starred, "starred: parameter values cannot be given by name"),
         (foreign, "asyncio.locks.Event"),
-    ):
+    ]
+    for function, reason in functions:
         with pytest.raises(TypeError, match=reason):
             function_tool(function)

@@ -181,3 +181,25 @@ async def test_a_cancelled_search_ends(bench: Bench) -> None:
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.shield(call), 20)
+
+
+@pytest.mark.case("P16")
+async def test_a_pattern_that_runs_for_ever_can_be_cancelled_and_does_not_stop_the_event_loop(
+    bench: Bench, searcher: str
+) -> None:
+    bench.file("a", "a" * 60 + "!")
+    if searcher == "ripgrep":  # which never takes that long
+        assert await rows(bench, pattern="^(a+)+$") == ["No matches found"]
+        return
+    call = asyncio.ensure_future(bench.result(GREP, {"pattern": "^(a+)+$"}))
+    await asyncio.wait({call}, timeout=0.5)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(call, 20)
+
+
+async def test_modules_in_the_directory_searched_are_not_imported(bench: Bench) -> None:
+    for name in ("msgspec.py", "re.py", "coppice/__init__.py", "sitecustomize.py"):
+        bench.file(name, "from pathlib import Path\nPath(__file__ + '.ran').touch()\nraise SystemExit(1)\n")
+    assert len(await rows(bench, pattern="raise")) == 4
+    assert list(bench.cwd.rglob("*.ran")) == []

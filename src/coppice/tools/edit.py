@@ -2,7 +2,7 @@
 
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 
@@ -83,7 +83,8 @@ def _prepared(arguments: JsonObject) -> JsonObject:
     edits = _as_list(arguments.get("edits", []))
     rest = {key: value for key, value in arguments.items() if key not in ("oldText", "newText")}
     if "oldText" in arguments and isinstance(edits, list):
-        edits = [*edits, {key: value for key, value in arguments.items() if key in ("oldText", "newText")}]
+        given = cast("list[JsonValue]", edits)  # any list: what is in it is converted later
+        edits = [*given, {key: value for key, value in arguments.items() if key in ("oldText", "newText")}]
     return {**rest, "edits": edits} if edits != [] else rest
 
 
@@ -95,8 +96,7 @@ def _as_list(edits: JsonValue) -> JsonValue:
             except (msgspec.DecodeError, UnicodeEncodeError):
                 return edits  # the conversion says what is wrong with it
         case dict():
-            single: JsonObject = edits
-            return [single]
+            return [cast("JsonObject", edits)]  # any object: it is converted later
         case None:
             return []
         case _:

@@ -8,7 +8,7 @@ import secrets
 import stat
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EACCES, EBUSY, EPERM
@@ -34,7 +34,7 @@ _locks_guard = threading.Lock()
 
 
 @contextmanager
-def exclusive(target: Path) -> Iterator[None]:
+def exclusive(target: Path) -> Generator[None, None, None]:
     """Hold the file ``target`` (a real path whose directory exists) against other writers of this process.
 
     Blocks; for threads, not for the event loop. Names that differ only in case or in Unicode form share a lock, because

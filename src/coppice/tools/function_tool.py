@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -91,8 +91,10 @@ def _default(value: Any) -> Any:
 async def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(**given)
-    value = await asyncio.to_thread(function, **given)
-    return await value if isinstance(value, Awaitable) else value
+    value: object = await asyncio.to_thread(function, **given)
+    if inspect.isawaitable(value):  # a plain function may hand back what it wants awaited
+        return await value
+    return value
 
 
 def _result(value: JsonValue) -> ToolResult:

@@ -1,19 +1,19 @@
 """The grep tool: lines that match a pattern. With ripgrep where it is on PATH, else in plain Python (search.py)."""
 
 import shutil
-import threading
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from coppice.errors import ToolError
 from coppice.format.messages import JsonObject
-from coppice.tools.background import in_thread
 from coppice.tools.base import Tool, ToolContext, ToolResult, text_result
 from coppice.tools.listing import listing
 from coppice.tools.paths import resolved_existing, told_to_the_model
-from coppice.tools.ripgrep import ripgrep
-from coppice.tools.search import Query, Rows, search
+from coppice.tools.rows import Rows
+from coppice.tools.search import Query
+from coppice.tools.searcher import plain_python, ripgrep, run_search
 from coppice.tools.truncate import MAX_LINE_CHARS, well_formed
 from coppice.tools.typed_tool import TypedTool
 
@@ -48,16 +48,13 @@ async def grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     Raises:
         ToolError: there is no such path, or the pattern cannot be used.
     """
-    query = _query(arguments, context)
+    query, target = _query(arguments), _target(arguments.path or ".", context)
     limit = max(1, arguments.limit or DEFAULT_LIMIT)
     rows = Rows(limit, query.context)
     program = shutil.which("rg")
-
-    def work(stop: threading.Event) -> None:
-        search(query, rows, stop)
-
+    searcher = plain_python(query, target) if program is None else ripgrep(program, query, target)
     with told_to_the_model("search", arguments.path or "."):
-        await (in_thread(work) if program is None else ripgrep(program, query, rows))
+        await run_search(searcher, rows)
     return _told(rows, limit)
 
 
@@ -73,23 +70,25 @@ GREP: Tool = TypedTool(
 )
 
 
-def _query(arguments: GrepArguments, context: ToolContext) -> Query:
+def _query(arguments: GrepArguments) -> Query:
     if not arguments.pattern or "\0" in arguments.pattern or "\0" in (arguments.glob or ""):
         raise ToolError("The pattern is empty or holds a NUL character")
-    named = arguments.path or "."
+    return Query(
+        pattern=well_formed(arguments.pattern),
+        is_literal=bool(arguments.literal),
+        ignores_case=bool(arguments.ignore_case),
+        glob=well_formed(arguments.glob) if arguments.glob else None,
+        context=min(max(0, arguments.context or 0), _MAX_CONTEXT),
+    )
+
+
+def _target(named: str, context: ToolContext) -> Path:
     target = resolved_existing(named, context.cwd)
     if not target.exists():
         raise ToolError(f"{named} does not exist")
     if not target.is_dir() and not target.is_file():
         raise ToolError(f"{named} is neither a directory nor a regular file")
-    return Query(
-        pattern=well_formed(arguments.pattern),
-        target=target,
-        is_literal=bool(arguments.literal),
-        ignores_case=bool(arguments.ignore_case),
-        glob=arguments.glob or None,
-        context=min(max(0, arguments.context or 0), _MAX_CONTEXT),
-    )
+    return target
 
 
 def _told(rows: Rows, limit: int) -> ToolResult:

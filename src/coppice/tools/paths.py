@@ -3,7 +3,7 @@
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def _folded(name: str) -> str:
 
 
 @contextmanager
-def told_to_the_model(doing: str, path: str) -> Iterator[None]:
+def told_to_the_model(doing: str, path: str) -> Generator[None, None, None]:
     """Turn an operating system's refusal into a line for the model, e.g. ``Cannot read a.txt: Permission denied``.
 
     Raises:

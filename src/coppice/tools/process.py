@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import FileIO
@@ -135,7 +135,7 @@ def _outcome(job: _Job, ending: _Ending, returncode: int | None, *, left_running
 
 
 @asynccontextmanager
-async def _started(job: _Job) -> AsyncIterator[tuple[asyncio.subprocess.Process, "asyncio.Task[None]"]]:
+async def _started(job: _Job) -> AsyncGenerator[tuple[asyncio.subprocess.Process, "asyncio.Task[None]"], None]:
     """The running command and the task that reads its output; the reading ends with the block."""
     pipe, write_end = _pipe()
     with pipe:
@@ -152,7 +152,7 @@ async def _started(job: _Job) -> AsyncIterator[tuple[asyncio.subprocess.Process,
 
 
 @asynccontextmanager
-async def _reading(pipe: FileIO, job: _Job) -> AsyncIterator["asyncio.Task[None]"]:
+async def _reading(pipe: FileIO, job: _Job) -> AsyncGenerator["asyncio.Task[None]", None]:
     reader = asyncio.StreamReader(limit=_CHUNK)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)

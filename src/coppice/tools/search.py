@@ -1,99 +1,66 @@
-"""Searching file contents: what is asked, the rows that come out, and the search in plain Python.
+"""Searching file contents in plain Python: a program of its own, ``python -m coppice.tools.search QUERY TARGET``.
 
-The same rows come from ripgrep (ripgrep.py) where that is installed.
+It stands in for ripgrep and prints rows as ripgrep does with ``--null --line-number``. A program, because a regular
+expression can run for ever, holds the interpreter lock while it does, and has to be ended all the same.
 """
 
+import os
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from coppice.errors import ToolError
 from coppice.tools.glob import path_matcher
-from coppice.tools.listing import one_line
-from coppice.tools.truncate import MAX_BYTES, MAX_LINE_CHARS, byte_length, cut_line
 from coppice.tools.walk import walk
 
 MAX_LINE_BYTES = 256 * 1024
 """Bytes of a line that are looked at; what follows in the same line is passed over. Ours."""
 
+FAILED = 2
+"""Exit code when the pattern or the glob cannot be used. Ripgrep's."""
+
 _SNIFFED = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is searched for: ``target`` is a directory or one file, ``glob`` filters the files of a directory."""
+class Query(msgspec.Struct, frozen=True):
+    """What is searched for. ``glob`` filters the files of a directory; ``context`` is lines around a match."""
 
     pattern: str
-    target: Path
-    is_literal: bool
-    ignores_case: bool
-    glob: str | None
-    context: int
+    is_literal: bool = False
+    ignores_case: bool = False
+    glob: str | None = None
+    context: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A matching line, or one beside it. ``path`` is relative to the directory searched."""
-
-    path: str
-    number: int
-    text: str
-    is_match: bool
-
-
-class Rows:
-    """Owns the rows of a result; guards the limit of matches and the size. ``cut_lines``: some line was cut."""
-
-    def __init__(self, limit: int, context: int) -> None:
-        self.rows: list[str] = []
-        self.limit_reached = False
-        self.cut_lines = False
-        self._matches_left = limit
-        self._context = context
-        self._room = MAX_BYTES + 1
-        self._last: Line | None = None
-
-    def add(self, line: Line) -> bool:
-        """Take the next line; False when no more are wanted."""
-        if self._matches_left == 0 and not self._is_after_last(line):
-            self.limit_reached |= line.is_match
-            return not self.limit_reached
-        if self._matches_left == 0 and line.is_match:  # beside the last match: shown as what is around it
-            self.limit_reached = True
-            line = replace(line, is_match=False)
-        elif line.is_match:
-            self._matches_left -= 1
-            self._last = line
-        self._append(line)
-        return self._room > 0
-
-    def _is_after_last(self, line: Line) -> bool:
-        last = self._last
-        return last is not None and line.path == last.path and line.number <= last.number + self._context
-
-    def _append(self, line: Line) -> None:
-        mark = ":" if line.is_match else "-"
-        self.cut_lines |= len(line.text) > MAX_LINE_CHARS
-        row = f"{one_line(line.path)}{mark}{line.number}{mark} {cut_line(line.text)}"
-        self.rows.append(row)
-        self._room -= byte_length(row) + 1
+def main() -> int:
+    """Search and print the rows; the exit code."""
+    query, target = msgspec.json.decode(sys.argv[1], type=Query), Path(sys.argv[2])
+    try:
+        for row in search(query, target):
+            sys.stdout.buffer.write(row)
+    except ToolError as error:
+        sys.stderr.buffer.write(str(error).encode("utf-8", "replace"))
+        return FAILED
+    return 0
 
 
-def search(query: Query, rows: Rows, stop: threading.Event) -> None:
-    """Search with Python's own regular expressions. Files that hold a NUL byte near their beginning are passed over.
+def search(query: Query, target: Path) -> Iterator[bytes]:
+    """The rows: ``./path``, NUL, line number, ``:`` for a match or ``-`` for a line beside one, text, newline.
 
     Raises:
         ToolError: the pattern or the glob cannot be used.
     """
     matcher = _matcher(query)
-    for path, file_path in _files(query, stop):
-        for line in _hits(_lines(file_path), path, matcher, query.context):
-            if stop.is_set() or not rows.add(line):
-                return
+    for path, file_path in _files(query, target):
+        head = b"./" + os.fsencode(path) + b"\0"
+        for number, text, is_match in _hits(_lines(file_path), matcher, query.context):
+            yield head + f"{number}{':' if is_match else '-'}{text}\n".encode()
 
 
 def _matcher(query: Query) -> re.Pattern[str]:
@@ -104,15 +71,15 @@ def _matcher(query: Query) -> re.Pattern[str]:
         raise ToolError(f"Not a usable regular expression: {error}. Use literal=true for plain text") from error
 
 
-def _files(query: Query, stop: threading.Event) -> Iterator[tuple[str, Path]]:
-    if not query.target.is_dir():
-        yield query.target.name, query.target
+def _files(query: Query, target: Path) -> Iterator[tuple[str, Path]]:
+    if not target.is_dir():
+        yield target.name, target
         return
     negated = query.glob is not None and query.glob.startswith("!")
     glob = None if query.glob is None else path_matcher(query.glob[negated:])
-    for found in walk(query.target, stop):
+    for found in walk(target, threading.Event()):
         if found.is_regular and (glob is None or (glob.fullmatch(found.path) is None) == negated):
-            yield found.path, query.target / found.path
+            yield found.path, target / found.path
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -134,18 +101,22 @@ def _pass_over_rest(file: BinaryIO, raw: bytes) -> None:
         raw = file.readline(MAX_LINE_BYTES)
 
 
-def _hits(lines: Iterator[str], path: str, matcher: re.Pattern[str], context: int) -> Iterator[Line]:
-    before: deque[Line] = deque(maxlen=context)
+def _hits(lines: Iterator[str], matcher: re.Pattern[str], context: int) -> Iterator[tuple[int, str, bool]]:
+    before: deque[tuple[int, str, bool]] = deque(maxlen=context)
     after = 0
     for number, text in enumerate(lines, 1):
-        line = Line(path, number, text, matcher.search(text) is not None)
-        if line.is_match:
+        is_match = matcher.search(text) is not None
+        if is_match:
             yield from before
             before.clear()
             after = context
-            yield line
+            yield number, text, True
         elif after:
             after -= 1
-            yield line
+            yield number, text, False
         else:
-            before.append(line)
+            before.append((number, text, False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

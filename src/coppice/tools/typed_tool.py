@@ -4,9 +4,9 @@
 text. What a tool does is in the file of its name.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never, cast
 
 import msgspec
 
@@ -70,10 +70,10 @@ def schema_of(struct: type[Any]) -> JsonObject:
 def _inlined(node: JsonValue, definitions: JsonObject, within: tuple[str, ...]) -> JsonValue:
     match node:
         case list():
-            items: list[JsonValue] = node
+            items = cast("list[JsonValue]", node)  # a JSON array
             return [_inlined(item, definitions, within) for item in items]
         case dict():
-            return _inlined_object(node, definitions, within)
+            return _inlined_object(cast("JsonObject", node), definitions, within)  # a JSON object
         case _:
             return node
 
@@ -155,10 +155,10 @@ def _well_formed_value(value: JsonValue) -> JsonValue:
         case str():
             return well_formed(value)
         case dict():
-            fields: JsonObject = value
+            fields = cast("JsonObject", value)  # a JSON object
             return {well_formed(str(key)): _well_formed_value(field) for key, field in fields.items()}
         case list() | tuple():
-            items: list[JsonValue] = list(value)
+            items = cast("Sequence[JsonValue]", value)  # a JSON array
             return [_well_formed_value(item) for item in items]
         case _:
             return value
