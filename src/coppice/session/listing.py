@@ -181,15 +181,16 @@ def find_session(wanted: str, setup: Setup) -> Path:
         if not path.exists():
             raise SessionNotFound(f"{wanted}: no such session file")
         return path
-    found = [path for path in all_session_files(setup) if _id_of(path).startswith(wanted)]
-    exact = [path for path in found if _id_of(path) == wanted]
+    found = [path for path in all_session_files(setup) if id_in_name(path).startswith(wanted)]
+    exact = [path for path in found if id_in_name(path) == wanted]
     if len(exact) == 1 or len(found) == 1:
         return (exact or found)[0]
     if not found:
         raise SessionNotFound(f"no session has an id that begins with {wanted!r} (coppice sessions list --all)")
-    names = tuple(f"{_id_of(path)}  {path}" for path in found)
-    raise AmbiguousSession(f"{wanted!r} fits {len(found)} sessions:\n  " + "\n  ".join(names), names)
+    names = tuple(f"{id_in_name(path)} ({path})" for path in found)
+    raise AmbiguousSession(f"{wanted!r} fits {len(found)} sessions: " + ", ".join(names), names)
 
 
-def _id_of(path: Path) -> str:
+def id_in_name(path: Path) -> str:
+    """The session id in the name of its file."""
     return path.stem.rpartition("_")[2]
