@@ -3,7 +3,7 @@
 Adapters live beside this file; their libraries' types never leave them and never reach a session file.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,7 +70,7 @@ class Model(Protocol):
         """Facts about the model."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
+    def stream(self, request: Request) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply; the last event is `StreamDone`.
 
         One request is sent, never a second: retries belong to the agent loop. Cancelling the task that iterates, or

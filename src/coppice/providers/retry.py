@@ -58,14 +58,20 @@ def retry_delay_ms(
 
 
 def next_try(
-    error: ProviderError, attempt: int, *, max_attempts: int = MAX_ATTEMPTS, cap_ms: int = CAP_MS, jitter: float = 0.0
+    error: ProviderError,
+    attempt: int,
+    *,
+    max_attempts: int = MAX_ATTEMPTS,
+    base_ms: int = BASE_MS,
+    cap_ms: int = CAP_MS,
+    jitter: float = 0.0,
 ) -> Verdict:
     """What to do about ``error`` before retry number ``attempt`` (the first is 1)."""
     if not error.transient:
         return GiveUp(str(error))
     if attempt > max_attempts:
         return GiveUp(f"gave up after {max_attempts} retries: {error}")
-    delay = retry_delay_ms(attempt, error.retry_after_ms, cap_ms=cap_ms, jitter=jitter)
+    delay = retry_delay_ms(attempt, error.retry_after_ms, base_ms=base_ms, cap_ms=cap_ms, jitter=jitter)
     if delay is None:
         seconds = round((error.retry_after_ms or 0) / 1000)
         return GiveUp(f"the provider asks to wait {seconds} s, longer than the {cap_ms // 1000} s allowed: {error}")

@@ -261,6 +261,19 @@ class SessionManager:
             above = NONE
         return self.store.entries(path_to(index, self.leaf, above=above))
 
+    def turn_after(self, since: EntryId | None) -> "list[Entry]":
+        """The path's entries from the newest reply after `since` on, or all after `since` where there is none."""
+        index = self.index
+        above = NONE if since is None else self.store.ordinal(since)
+        found: list[int] = []
+        at = self.leaf
+        while at not in (NONE, above):
+            found.append(at)
+            if index.kinds[at] == Kind.ASSISTANT:
+                break
+            at = index.parents[at]
+        return self.store.entries(found[::-1])
+
     def get_tree(self) -> "list[TreeNode]":
         """The whole tree, leaf markers left out: its roots, each with its children."""
         index = self.index
@@ -343,6 +356,11 @@ class SessionManager:
                 f"{self.session_file}:{line}: the parent of {found[0]} is lost and the tree has branches there, so the path to "
                 "it is a guess. Look at it with /tree, go elsewhere, or accept it (--accept-bridge)."
             )
+
+    def accept_bridges(self) -> None:
+        """The user's yes to the guessed bridges on the path, for as long as this session is open."""
+        for entry_id in self.uncertain_bridges():
+            self.index.facts.bridges[self.store.ordinal(entry_id)] = True
 
     # --- appending ---------------------------------------------------------------------------
 

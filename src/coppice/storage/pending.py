@@ -4,15 +4,18 @@ Each waits under the id its entry will have, so that after a crash between stori
 it is still there exactly once. The file is small and written anew at each change.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from coppice.errors import StorageFailure
 from coppice.format.codec import decode_object, encode
 from coppice.format.lenient import message_from
 from coppice.format.messages import EntryId, Message
 from coppice.storage.directory import private_directory, replace_file, safe_name
+from coppice.storage.locks import lock_exclusive
 
 
 class Pending(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,12 +27,14 @@ class Pending(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PendingFile:
-    """The prompts of one session that wait. The file is the only copy."""
+    """The prompts of one session that wait. The file is the only copy; a lock beside the other locks guards a change."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_home", "_lock", "_path")
 
     def __init__(self, home: Path, session_id: str) -> None:
+        self._home = home
         self._path = home / "pending" / f"{safe_name(session_id)}.jsonl"
+        self._lock = home / "locks" / f"pending-{safe_name(session_id)}"
 
     def read(self) -> list[Pending]:
         """What waits, in order; lines that cannot be read are left out."""
@@ -39,12 +44,28 @@ class PendingFile:
             return []
         return [item for line in lines if line.strip() and (item := _decoded(line)) is not None]
 
-    def write(self, items: Sequence[Pending]) -> None:
-        """What waits now, durably; without any, the file goes.
+    def change(self, edit: Callable[[list[Pending]], list[Pending]]) -> list[Pending]:
+        """Change what waits, durably, with no other process between; what waits then.
 
         Raises:
             StorageFailure: it cannot be written; what waited before is as it was.
         """
+        private_directory(self._home / "locks")
+        try:
+            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageFailure(f"{self._lock}: cannot be opened: {error.strerror}") from error
+        try:
+            lock_exclusive(fd)
+            before = self.read()
+            after = edit(before)
+            if after != before:
+                self._write(after)
+            return after
+        finally:
+            os.close(fd)
+
+    def _write(self, items: Sequence[Pending]) -> None:
         if not items:
             self._path.unlink(missing_ok=True)
             return

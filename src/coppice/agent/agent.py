@@ -1,0 +1,244 @@
+"""`Agent`: the runtime of one conversation. What runs now is here; what was said is the session's alone.
+
+``agent.state.messages`` is derived from the session at every read, so it cannot disagree with it.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coppice.agent.loop import close_turn, run_until_finished
+from coppice.agent.queues import Kind, Queues
+from coppice.agent.run import Options, Run
+from coppice.errors import Busy, CoppiceError, NothingToContinue, UnknownModel
+from coppice.format.entries import MessageEntry
+from coppice.format.events import (
+    AgentEnd,
+    AgentEvent,
+    AgentSettled,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    Notice,
+    QueueUpdate,
+)
+from coppice.format.messages import AssistantMessage, Content, EntryId, Message, UserMessage
+from coppice.providers.base import Model, ModelInfo
+from coppice.session.drafts import now_ms
+from coppice.session.manager import SessionManager
+from coppice.tools.base import Tool
+
+Listener = Callable[[AgentEvent], None]
+"""Hears every event, in order, on the event loop's thread. It must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """What an agent is at this moment."""
+
+    messages: tuple[Message, ...]
+    model: ModelInfo | None
+    thinking_level: str
+    is_running: bool
+    tools: tuple[str, ...]
+
+
+def _no_prompt() -> str:
+    return ""
+
+
+@dataclass(slots=True)
+class Kit:
+    """What an agent works with; may be changed between requests.
+
+    ``system_prompt`` is called before each run, so it is always current. ``output_dir`` takes files with full outputs
+    of tools (None: a directory under the session's home).
+    """
+
+    model: Model | None = None
+    tools: Mapping[str, Tool] | None = None
+    system_prompt: Callable[[], str] = _no_prompt
+    output_dir: Path | None = None
+    options: Options = field(default_factory=Options)
+
+
+class Agent:
+    """Runs a conversation: prompts, tools, queues, abort."""
+
+    __slots__ = ("_listeners", "_task", "kit", "queues", "session")
+
+    def __init__(self, session: SessionManager, kit: Kit) -> None:
+        self.session = session
+        self.kit = kit
+        self.queues = Queues(session)
+        self._listeners: list[Listener] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> AgentState:
+        """The state now; messages are the context at the session's leaf."""
+        context = self.session.build_session_context()
+        info = self.kit.model.info if self.kit.model is not None else None
+        return AgentState(
+            tuple(context.messages), info, context.thinking_level, self.is_running, tuple(self.kit.tools or ())
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is active."""
+        return self._task is not None
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear every event from now on; call what is returned to stop."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def emit(self, event: AgentEvent) -> None:
+        """Tell every listener."""
+        for listener in tuple(self._listeners):
+            listener(event)
+
+    # --- running -----------------------------------------------------------------------------
+
+    async def prompt(self, content: Content, *, entry_id: EntryId | None = None) -> None:
+        """Store a user message and run until the model is done. Returns when the run has settled.
+
+        `entry_id` is for a message that was pending. Cancelling the caller aborts the run.
+
+        Raises:
+            Busy: a run is active (use `steer` or `follow_up`).
+            UnknownModel: there is no model.
+            BridgeNeedsConsent: the path crosses a gap that was guessed.
+            StorageFailure: the prompt (or, later, a reply or result) could not be stored.
+        """
+        self._check_ready()
+        message = UserMessage(content, now_ms())
+        stored = self.session.append_message(message, entry_id=entry_id)
+        await self._start(stored, (MessageStart(message), MessageEnd(message, stored)))
+
+    async def continue_(self) -> None:
+        """Let the model go on from the leaf: after a user message, results, or a reply that failed.
+
+        Raises:
+            NothingToContinue: the leaf is before the first message, or a reply that is complete.
+            Busy, UnknownModel, BridgeNeedsConsent, StorageFailure: as `prompt`.
+        """
+        self._check_ready()
+        leaf = self.session.get_leaf_id()
+        newest = [entry for entry in self.session.turn_after(None) if isinstance(entry, MessageEntry)]
+        if not newest:
+            raise NothingToContinue("there is nothing to continue: no message stands before this place")
+        last = newest[-1].message
+        if isinstance(last, AssistantMessage) and last.stop_reason == "stop":
+            raise NothingToContinue("there is nothing to continue: the last reply is complete")
+        await self._start(leaf, ())
+
+    async def _start(self, since: EntryId | None, announced: tuple[AgentEvent, ...]) -> None:
+        task = asyncio.create_task(self._run(since, announced))
+        self._task = task
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await self.abort()
+            raise
+
+    def _check_ready(self) -> None:
+        if self._task is not None:
+            raise Busy("a run is active: steer it, queue a follow-up, or abort it")
+        if self.kit.model is None:
+            raise UnknownModel("there is no model: name one with --model provider/id")
+        self.session.check_bridges()
+
+    def _parts(self) -> Run:
+        if self.kit.model is None:
+            raise UnknownModel("there is no model")
+        return Run(
+            session=self.session,
+            model=self.kit.model,
+            tools=self.kit.tools or {},
+            queues=self.queues,
+            emit=self.emit,
+            system_prompt=self.kit.system_prompt(),
+            output_dir=self.kit.output_dir or Path(tempfile.gettempdir()) / "coppice",
+            options=self.kit.options,
+        )
+
+    async def _run(self, since: EntryId | None, announced: tuple[AgentEvent, ...]) -> None:
+        failure: BaseException | None = None
+        aborted = False
+        before = self._parent_of(since) if announced else since
+        try:
+            run = self._parts()
+            self.emit(AgentStart())
+            try:
+                await run_until_finished(run, since, announced)
+            except asyncio.CancelledError:
+                aborted = True
+                close_turn(run, since)
+        except CoppiceError as error:
+            failure = error
+            self.emit(Notice("error", str(error)))
+        except Exception as error:  # noqa: BLE001  (the fence: the outermost run)
+            failure = error
+            self.emit(Notice("error", f"the run failed: {type(error).__name__}: {error}"))
+        self._settle(before, aborted)
+        if failure is not None:
+            raise failure
+
+    def _settle(self, before: EntryId | None, aborted: bool) -> None:
+        self._task = None
+        made = [entry for entry in self.session.path_after(before) if isinstance(entry, MessageEntry)]
+        self.emit(AgentEnd(tuple(entry.id for entry in made), tuple(entry.message for entry in made)))
+        self.emit(AgentSettled(aborted))
+
+    def _parent_of(self, entry_id: EntryId | None) -> EntryId | None:
+        return None if entry_id is None else self.session.index.parent_id(self.session.store.ordinal(entry_id))
+
+    # --- while it runs -----------------------------------------------------------------------
+
+    def steer(self, content: Content) -> EntryId:
+        """Have a message enter after the current turn's tools. It is durable when this returns its future entry id."""
+        return self._queue("steering", content)
+
+    def follow_up(self, content: Content) -> EntryId:
+        """Have a message enter after the run. It is durable when this returns its future entry id."""
+        return self._queue("followUp", content)
+
+    def _queue(self, kind: Kind, content: Content) -> EntryId:
+        entry_id = self.queues.accept(kind, UserMessage(content, now_ms()))
+        self.emit(QueueUpdate(self.queues.texts("steering"), self.queues.texts("followUp")))
+        return entry_id
+
+    def clear_queue(self) -> tuple[str, ...]:
+        """Take back everything that waits: its texts, for the editor."""
+        texts = (*self.queues.texts("steering"), *self.queues.texts("followUp"))
+        self.queues.clear()
+        self.emit(QueueUpdate((), ()))
+        return texts
+
+    def abort_nowait(self) -> bool:
+        """Ask the active run to stop; whether there is one. It settles a little later."""
+        if self._task is None:
+            return False
+        self._task.cancel()
+        return True
+
+    async def abort(self) -> None:
+        """Stop the active run and wait until it has settled: every call has a result then."""
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def wait_for_idle(self) -> None:
+        """Wait until no run is active."""
+        task = self._task
+        if task is not None:
+            await asyncio.wait([task])

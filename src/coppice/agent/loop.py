@@ -1,0 +1,85 @@
+"""The agent loop: ask `next_step`, do it, until nothing is left. Each result is stored, then announced.
+
+Decisions are in step.py; here is only what acts on them, and where waiting messages come in.
+"""
+
+from collections.abc import Sequence
+
+from coppice.agent.execute import close_calls, run_tools
+from coppice.agent.queues import Kind, Take
+from coppice.agent.run import Run
+from coppice.agent.sample import sample
+from coppice.agent.step import CallModel, Finished, RunTools, next_step
+from coppice.format.entries import MessageEntry
+from coppice.format.events import AgentEvent, QueueUpdate, TurnEnd, TurnStart
+from coppice.format.messages import AssistantMessage, EntryId, ToolResultMessage
+
+
+async def run_until_finished(run: Run, since: EntryId | None, opening: Sequence[AgentEvent] = ()) -> str:
+    """Run from entry `since` until the model is done and nothing waits; the last reply's stop reason.
+
+    `opening` are events of what was stored for this run already; they are told inside its first turn.
+
+    Raises:
+        StorageFailure: something could not be stored.
+        LeafMoved: the leaf moved while a reply was made.
+        asyncio.CancelledError: aborted; `close_turn` then leaves every call with a result.
+    """
+    while True:
+        match next_step(run.session.turn_after(since), since):
+            case CallModel():
+                await _call_model(run, since, opening)
+                opening = ()
+            case RunTools(calls=calls, reply_id=reply_id):
+                results = await run_tools(run, calls)
+                _end_turn(run, reply_id, results)
+            case Finished(reason=reason):
+                if reason in ("error", "aborted") or not _let_in_more(run):
+                    return reason
+
+
+async def _call_model(run: Run, since: EntryId | None, opening: Sequence[AgentEvent]) -> None:
+    for event in (TurnStart(), *opening):
+        run.emit(event)
+    run.pass_on_notices()
+    let_in(run, "steering", run.options.steering)
+    reply = await sample(run)
+    if not isinstance(next_step(run.session.turn_after(since), since), RunTools):
+        run.emit(TurnEnd(reply, ()))
+
+
+def _let_in_more(run: Run) -> bool:
+    """After a final reply: steering that came too late for a turn, else follow-ups."""
+    return let_in(run, "steering", run.options.steering) or let_in(run, "followUp", run.options.follow_up)
+
+
+def let_in(run: Run, kind: Kind, how: Take) -> bool:
+    """Store the waiting messages that are due; whether there were any."""
+    due = run.queues.take(kind, how)
+    for item in due:
+        run.store(item.message, entry_id=item.id)
+        run.queues.done(item.id)
+    if due:
+        run.emit(QueueUpdate(*run.queue_texts()))
+    return bool(due)
+
+
+def close_turn(run: Run, since: EntryId | None) -> None:
+    """After an abort: give every call of this run that has no result one, and end the turn."""
+    step = next_step(run.session.turn_after(since), since)
+    if isinstance(step, RunTools):
+        close_calls(run, step.calls)
+    for entry in run.session.turn_after(since):
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
+            _end_turn(run, entry.id, _results_after(run, since))
+
+
+def _results_after(run: Run, since: EntryId | None) -> tuple[ToolResultMessage, ...]:
+    messages = [entry.message for entry in run.session.turn_after(since) if isinstance(entry, MessageEntry)]
+    return tuple(message for message in messages if isinstance(message, ToolResultMessage))
+
+
+def _end_turn(run: Run, reply_id: EntryId, results: tuple[ToolResultMessage, ...]) -> None:
+    entry = run.session.get_entry(reply_id)
+    if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
+        run.emit(TurnEnd(entry.message, results))

@@ -1,0 +1,77 @@
+"""What one run works with: the session it writes, the model it asks, the tools it may use, the ears that listen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coppice.agent.queues import Queues, Take
+from coppice.format.events import AgentEvent, MessageEnd, MessageStart, Notice
+from coppice.format.messages import EntryId, Message
+from coppice.providers.base import Model, ToolSchema
+from coppice.providers.retry import BASE_MS, CAP_MS, MAX_ATTEMPTS
+from coppice.session.manager import SessionManager
+from coppice.tools.base import Tool
+from coppice.tree.pairing import Reader
+
+Emit = Callable[[AgentEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How runs behave.
+
+    ``max_retries`` retries of one request (0: none), the first after ``retry_base_ms`` milliseconds, none waiting
+    longer than ``retry_cap_ms``. ``steering`` and ``follow_up`` say whether one waiting message is taken at a time.
+    """
+
+    max_retries: int = MAX_ATTEMPTS
+    retry_base_ms: int = BASE_MS
+    retry_cap_ms: int = CAP_MS
+    steering: Take = "one"
+    follow_up: Take = "one"
+    max_output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The parts of one run."""
+
+    session: SessionManager
+    model: Model
+    tools: Mapping[str, Tool]
+    queues: Queues
+    emit: Emit
+    system_prompt: str
+    output_dir: Path
+    options: Options = field(default_factory=Options)
+
+    @property
+    def reader(self) -> Reader:
+        """The model as the reader of a request."""
+        info = self.model.info
+        return Reader(info.provider, info.api, info.id, info.accepts_images)
+
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """The tools as the model is told of them."""
+        return tuple(ToolSchema(tool.name, tool.description, tool.parameters) for tool in self.tools.values())
+
+    def store(self, message: Message, *, entry_id: EntryId | None = None) -> EntryId:
+        """Store a message, then say so. Nobody hears of it before it is on disk.
+
+        Raises:
+            StorageFailure: it could not be stored.
+        """
+        stored = self.session.append_message(message, entry_id=entry_id)
+        self.emit(MessageStart(message))
+        self.emit(MessageEnd(message, stored))
+        self.pass_on_notices()
+        return stored
+
+    def pass_on_notices(self) -> None:
+        """Tell the user what the session has to say."""
+        for notice in self.session.take_notices():
+            self.emit(Notice("warning", notice))
+
+    def queue_texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What waits, as text: steering, follow-ups."""
+        return self.queues.texts("steering"), self.queues.texts("followUp")
