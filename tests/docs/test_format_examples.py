@@ -94,7 +94,9 @@ def stamped(data: bytes) -> bytes:
     data = re.sub(
         rb'("parentId":(?:null|"[^"]*"),)(?!"timestamp")', rb'\1"timestamp":"2026-01-02T03:04:05.678Z",', data
     )
-    return re.sub(rb'("message":\{"role":"(?:user|assistant|toolResult|system)",)', rb'\1"timestamp":1767323045678,', data)
+    return re.sub(
+        rb'("message":\{"role":"(?:user|assistant|toolResult|system)",)', rb'\1"timestamp":1767323045678,', data
+    )
 
 
 # --- one example -------------------------------------------------------------------------------
@@ -329,7 +331,7 @@ def shown_and_stamped() -> Iterator[Any]:
             yield pytest.param(example, True, id=f"{example}-with-times")
 
 
-@pytest.mark.parametrize(("example", "with_times"), shown_and_stamped())
+@pytest.mark.parametrize(("example", "with_times"), [*shown_and_stamped()])
 def test_the_library_answers_as_the_page_says(example: Example, with_times: bool, tmp_path: Path) -> None:
     data = session_bytes(example.session)
     check(example, tmp_path, stamped(data) if with_times else data)
