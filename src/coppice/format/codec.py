@@ -32,16 +32,25 @@ def joined_surrogates(text: str) -> str:
 
 
 def scrubbed(value: Any) -> Any:
-    """A JSON value whose every string, keys included, can be encoded as UTF-8. Not recursive in depth beyond JSON's."""
-    match value:
-        case str():
-            return value if value.isascii() else joined_surrogates(value)
-        case dict():
-            return {scrubbed(key): scrubbed(item) for key, item in value.items()}
-        case list() | tuple():
-            return [scrubbed(item) for item in value]
-        case _:
-            return value
+    """A JSON value whose every string, keys included, can be encoded as UTF-8. Iterative: no depth is too much."""
+    top: list[Any] = [value]
+    waiting: list[Any] = [top]
+    while waiting:
+        copy = waiting.pop()
+        for key, item in copy.items() if isinstance(copy, dict) else enumerate(copy):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            if isinstance(item, str):
+                copy[key] = _whole(item)
+            elif isinstance(item, dict):
+                copy[key] = {_whole(name): below for name, below in item.items()}  # pyright: ignore[reportUnknownVariableType]
+                waiting.append(copy[key])
+            elif isinstance(item, list | tuple):
+                copy[key] = [*item]  # pyright: ignore[reportUnknownVariableType]
+                waiting.append(copy[key])
+    return top[0]
+
+
+def _whole(value: Any) -> Any:
+    return joined_surrogates(value) if isinstance(value, str) and not value.isascii() else value
 
 
 def encode(value: Any) -> bytes:
@@ -113,4 +122,7 @@ def _forgiving(line: bytes, entry_id: EntryId, parent_id: EntryId | None) -> Dec
         fields, replaced = decode_object(line)
     except ValueError:
         return Decoded(DamagedEntry(entry_id, parent_id), False)
-    return Decoded(lenient.entry_from(scrubbed(fields), entry_id, parent_id), replaced)
+    try:
+        return Decoded(lenient.entry_from(scrubbed(fields), entry_id, parent_id), replaced)
+    except RecursionError:  # nested almost too deeply to be read at all
+        return Decoded(DamagedEntry(entry_id, parent_id), False)

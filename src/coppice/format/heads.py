@@ -124,7 +124,8 @@ _match_role = re.compile(
 _match_prefix = re.compile(
     rb'[\0\s]*\{"type":"(?!session")[^"\\]*","id":"([^"\\]{1,64})","parentId":(?:null|"([^"\\]{1,64})")[,}]'
 ).match
-_ENTRY_START = re.compile(rb'\{"type":"')
+_ENTRY_START = re.compile(rb'\{"type":"(?!(?:text|thinking|toolCall|image)")')
+_AFTER_ENTRY = re.compile(rb"[\0\s]*(?:\{|\Z)")
 MAX_ENTRY_STARTS = 64
 """How many places in one damaged line are tried as the start of an entry."""
 
@@ -143,7 +144,10 @@ def read_head(line: bytes) -> Head | None:
             return Head(code, plain.id, plain.parentId or None) if plain.id else None  # pyright: ignore[reportArgumentType]  (ids enter here)
     if kind == "session" or not plain.id:
         return None
-    return head_of(decode_json(line)[0])
+    try:
+        return head_of(decode_json(line)[0])
+    except ValueError:  # nested so deeply that skipping works and reading does not
+        return None
 
 
 def _kind_of(fields: JsonObject) -> Kind:
@@ -191,7 +195,11 @@ def damaged_head(line: bytes) -> Head | None:
 
 
 def read_damaged(line: bytes) -> list[Piece]:
-    """Every whole JSON object with a ``type`` that a damaged line still holds, in order."""
+    """The whole entries and headers that a damaged line still holds, in order.
+
+    What stands inside a torn entry (a block, an entry quoted in ``details``) is none: it has no ``parentId``, or
+    something other than the next line or the end comes after it.
+    """
     pieces: list[Piece] = []
     position = 0
     for tried, start in enumerate(match.start() for match in _ENTRY_START.finditer(line)):
@@ -200,11 +208,13 @@ def read_damaged(line: bytes) -> list[Piece]:
         if start < position:
             continue
         end = _object_end(line, start)
-        if end is None:
+        if end is None or _AFTER_ENTRY.match(line, end) is None:
             continue
         try:
             fields, _ = decode_json(line[start:end])
         except ValueError:
+            continue
+        if "parentId" not in fields and fields.get("type") != "session":
             continue
         pieces.append(Piece(start, end, head_of(fields), fields))
         position = end

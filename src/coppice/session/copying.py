@@ -21,6 +21,7 @@ from coppice.storage.jsonl import JsonlLog, Span, write_file
 from coppice.storage.log import Batch
 from coppice.storage.memory import MemoryLog
 from coppice.tree.family import NONE
+from coppice.tree.index import TreeIndex
 from coppice.tree.path import path_to
 
 
@@ -43,18 +44,29 @@ def copy_of_path(store: SessionStore, leaf: int, header: Header) -> Copy:
 
 
 def copy_of_everything(store: SessionStore, header: Header) -> Copy:
-    """A copy of every readable entry under the ids it has here, as version 3."""
-    ordinals = [at for at in range(len(store.index)) if store.index.kinds[at] != Kind.DAMAGED]
-    return Copy(header, (_as_version_3(store, ordinal) for ordinal in ordinals))
+    """A copy of every readable entry under the ids it has here, as version 3.
+
+    What hung on a damaged entry hangs on the nearest readable one above it.
+    """
+    index = store.index
+    readable = [at for at in range(len(index)) if index.kinds[at] != Kind.DAMAGED]
+    return Copy(header, (_as_version_3(store, ordinal, _readable_parent(index, ordinal)) for ordinal in readable))
 
 
-def write_copy(copy: Copy, directory: Path) -> Path:
+def _readable_parent(index: TreeIndex, ordinal: int) -> int:
+    parent = index.parents[ordinal]
+    while parent != NONE and index.kinds[parent] == Kind.DAMAGED:
+        parent = index.parents[parent]
+    return parent
+
+
+def write_copy(copy: Copy, directory: Path, home: Path) -> Path:
     """Write a copy as a new session file, synced; its path.
 
     Raises:
         StorageFailure: it cannot be written; nothing is left behind.
     """
-    path = private_directory(directory) / session_file_name(copy.header.timestamp, copy.header.id)
+    path = private_directory(directory, home) / session_file_name(copy.header.timestamp, copy.header.id)
     try:
         write_file(path, _after(encode_line(copy.header), copy.parts))
     except OSError as error:
@@ -81,29 +93,31 @@ def _after(first: bytes, parts: Iterable[bytes | Span]) -> Iterator[bytes | Span
 
 
 _LEFT_OUT = (Kind.LABEL, Kind.LEAF)
+_WITH_IDS = (Kind.COMPACTION, Kind.BRANCH_SUMMARY)
+"""Kinds that name other entries, which may be left out."""
 
 
 def _lines_of_path(store: SessionStore, path: list[int]) -> Iterator[bytes | Span]:
     """The lines of a path; what lies side by side in the file and needs no splice is one span."""
     index, log = store.index, store.log
     fd = log.fileno() if isinstance(log, JsonlLog) and store.version >= SESSION_VERSION else -1
-    last, run_start, run_end = NONE, -1, -1
+    last, run_start, run_end, run_line = NONE, -1, -1, -1
     on_path = set(path)
     for position, ordinal in enumerate(path):
         kind = index.kinds[ordinal]
         if kind in _LEFT_OUT:
             continue
         place = index.place(ordinal)
-        splice = index.parents[ordinal] != last or ordinal in index.facts.bridges
-        if fd < 0 or splice or kind in (Kind.COMPACTION, Kind.BRANCH_SUMMARY) or place.offset != run_end:
+        splice = fd < 0 or index.parents[ordinal] != last or ordinal in index.facts.bridges or kind in _WITH_IDS
+        if splice or place.offset != run_end or place.line != run_line + 1:
             if run_end > run_start:
                 yield from _span(fd, run_start, run_end)
             run_start = run_end = -1
-        if fd < 0 or splice or kind in (Kind.COMPACTION, Kind.BRANCH_SUMMARY):
+        if splice:
             yield _spliced(store, ordinal, last, _Left(path, position, on_path))
         else:
             run_start = place.offset if run_end < 0 else run_start
-            run_end = place.offset + place.size + 1
+            run_end, run_line = place.offset + place.size + 1, place.line
         last = ordinal
     if run_end > run_start:
         yield from _span(fd, run_start, run_end)
@@ -139,7 +153,8 @@ def _spliced(store: SessionStore, ordinal: int, last: int, left: _Left) -> bytes
 
 def _with_first_kept(store: SessionStore, line: bytes, left: _Left) -> bytes:
     index = store.index
-    first = index.by_id.get(decode_object(line)[0].get("firstKeptEntryId", ""), NONE)
+    named = decode_object(line)[0].get("firstKeptEntryId")
+    first = index.by_id.get(EntryId(named), NONE) if isinstance(named, str) else NONE
     if first not in left.on_path or index.kinds[first] not in _LEFT_OUT:
         return line
     start = left.path.index(first)
@@ -155,8 +170,12 @@ def _with_from_id(store: SessionStore, line: bytes, parent: EntryId | None, left
     return with_value(line, ("fromId",), parent or "root")
 
 
-def _as_version_3(store: SessionStore, ordinal: int) -> bytes:
-    return upgraded_line(store.raw([ordinal])[0].fields)
+def _as_version_3(store: SessionStore, ordinal: int, parent: int | None = None) -> bytes:
+    """An entry's line as version 3; with `parent`, under that ordinal."""
+    fields = store.raw([ordinal])[0].fields
+    if parent is not None and parent != store.index.parents[ordinal]:
+        fields = fields | {"parentId": store.index.ids[parent] if parent != NONE else None}
+    return upgraded_line(fields)
 
 
 def _with_labels(store: SessionStore, path: list[int], lines: Iterable[bytes | Span]) -> Iterator[bytes | Span]:

@@ -280,6 +280,8 @@ class SessionManager:
         nodes = [TreeNode(i, Kind(k), self.get_label(i), []) for i, k in zip(index.ids, index.kinds, strict=True)]
         roots: list[TreeNode] = []
         for ordinal, parent in enumerate(index.parents):
+            while parent != NONE and index.kinds[parent] == Kind.LEAF:  # what Pi hung on a marker hangs on its target
+                parent = index.parents[parent]
             if index.kinds[ordinal] != Kind.LEAF:
                 (roots if parent == NONE else nodes[parent].children).append(nodes[ordinal])
         return roots
@@ -291,8 +293,7 @@ class SessionManager:
 
     def take_notices(self) -> "list[str]":
         """What the user has to be told since the last call: damage, a second writer, a file written anew."""
-        notices, self._writer.notices = self._writer.notices, []
-        return notices
+        return self._writer.take_notices()
 
     # --- the context -------------------------------------------------------------------------
 
@@ -463,7 +464,7 @@ class SessionManager:
         self._at(entry_id)
         if not isinstance(expect, Cursor) and expect != self._leaf_id:
             raise LeafMoved(f"the leaf is {self._leaf_id} now, not {expect}; it was not moved")
-        if entry_id != self._leaf_id and self.setup.mode != "read" and self._writer.is_stored:
+        if entry_id != self._leaf_id and self.setup.mode != "read" and self.session_file is not None:
             old = self._leaf_id
             self._writer.append(
                 lambda i, p, t: CustomEntry(i, p, t, LEAF_MARKER, {"from": old}),
@@ -528,7 +529,15 @@ class SessionManager:
         copy = copying.copy_of_path(self.store, leaf, copying.child_header(cwd, source))
         if self.session_file is None:
             return SessionManager(SessionWriter(copying.copy_in_memory(copy), setup, None))
-        return SessionManager.open(copying.write_copy(copy, setup.directory(cwd)), setup=setup)
+        return SessionManager.open(copying.write_copy(copy, setup.directory(cwd), setup.home), setup=setup)
+
+    def sync(self) -> None:
+        """Sync what was appended, for sessions that do not sync each entry.
+
+        Raises:
+            StorageFailure: the sync failed; what was appended since the last one may be lost in a power cut.
+        """
+        self._writer.sync()
 
     def close(self) -> None:
         """Give back the file and the lock. Safe to call twice."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from coppice.errors import NotASession, SessionNotFound
 from coppice.format.codec import decode_object
 from coppice.format.entries import SESSION_VERSION, Header
-from coppice.format.heads import damaged_head
+from coppice.format.heads import damaged_head, read_damaged
 from coppice.format.messages import JsonObject
 from coppice.format.migrate import version_of
 from coppice.session.drafts import new_session_id, timestamp
@@ -104,14 +104,21 @@ def _read_start(path: Path, batches: Iterator[Batch]) -> _Start:
         try:
             fields, _ = decode_object(line.lstrip(b"\0"))
         except ValueError:
+            joined = [piece.fields for piece in read_damaged(line)][:1]
+            if joined and _is_header(joined[0]):  # and an entry: the line is read again as a damaged one
+                return _Start(_header(joined[0]), version_of(joined[0]), first, at, damages, False)
             if at == 0 and _entries_follow(first.lines[1:]):
                 damages.append((1, "the header is damaged; what is left of it was read"))
                 return _Start(_guessed_header(line, path), SESSION_VERSION, first, 1, damages, True)
             break
-        if fields.get("type") == "session" and isinstance(fields.get("id"), str):
+        if _is_header(fields):
             return _Start(_header(fields), version_of(fields), first, at + 1, damages, False)
         break
     raise NotASession(f"{path}: not a session file: line 1 is not a session header. It was left untouched.")
+
+
+def _is_header(fields: JsonObject) -> bool:
+    return fields.get("type") == "session" and isinstance(fields.get("id"), str)
 
 
 def _header(fields: JsonObject) -> Header:
@@ -139,13 +146,20 @@ def _guessed_header(line: bytes, path: Path) -> Header:
     return Header(SESSION_VERSION, text(b"id") or path.stem, text(b"timestamp"), text(b"cwd"))
 
 
-def notices_of(store: SessionStore, path: Path, since: int = 0) -> list[str]:
-    """What the user has to be told of a session just opened: damage with file and line, two writers, its version."""
-    facts = store.index.facts
+def damage_notices(store: SessionStore, path: Path) -> list[str]:
+    """The damage nobody has been told of yet, with file and line."""
+    facts, since = store.index.facts, store.told
+    store.told = facts.damage_count
     notices = [f"{path}:{damage.line}: {damage.text}" for damage in facts.damages[since : since + SHOWN_DAMAGES]]
     more = facts.damage_count - since - len(notices)
     if more > 0:
         notices.append(f"{path}: {more} more damaged lines (coppice sessions show lists them)")
+    return notices
+
+
+def notices_of(store: SessionStore, path: Path) -> list[str]:
+    """What the user has to be told of a session just opened: damage, two writers, its version."""
+    notices = damage_notices(store, path)
     crossing = find_interleaving(store.index) if store.version >= 2 else None
     if crossing is not None:
         other, at = store.index.ids[crossing.other], store.index.where.numbers[crossing.at]

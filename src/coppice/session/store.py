@@ -23,7 +23,7 @@ from coppice.tree.results import ResultFinder
 class SessionStore:
     """The entries of one session."""
 
-    __slots__ = ("cache", "header", "index", "log", "old", "results", "version")
+    __slots__ = ("cache", "header", "index", "log", "old", "results", "told", "version")
 
     def __init__(self, log: SessionLog, header: Header, version: int) -> None:
         self.log = log
@@ -33,6 +33,8 @@ class SessionStore:
         self.old = OldList(self.index, header.id) if version == 1 else None
         self.cache = EntryCache()
         self.results = ResultFinder()
+        self.told = 0
+        """How many of the damages the user has been told of."""
 
     # --- growing -----------------------------------------------------------------------------
 

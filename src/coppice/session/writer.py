@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from coppice.errors import ReadOnlySession, StorageFailure
+from coppice.errors import ReadOnlySession, StorageFailure, UnknownEntryId
 from coppice.format.codec import decode_entry, encode_line
 from coppice.format.entries import SESSION_VERSION, Header, KnownEntry
 from coppice.format.heads import Kind, head_of_entry
 from coppice.format.messages import EntryId
 from coppice.session import copying
 from coppice.session.drafts import new_entry_id, timestamp
-from coppice.session.opening import Mode, Opened, open_file
+from coppice.session.opening import Mode, Opened, damage_notices, open_file
 from coppice.session.store import SessionStore
 from coppice.storage.directory import coppice_home, directory_for, private_directory
 from coppice.storage.jsonl import JsonlLog, write_file
@@ -86,11 +86,18 @@ class SessionWriter:
 
     # --- appending ---------------------------------------------------------------------------
 
+    def take_notices(self) -> list[str]:
+        """What the user has to be told since the last call."""
+        taken = self.notices + damage_notices(self.store, self.path or Path("session"))
+        self.notices = []
+        return taken
+
     def append(self, make: Make, parent_id: EntryId | None, *, entry_id: EntryId | None, session_wide: bool) -> EntryId:
         """Append an entry; it is on disk when this returns. `session_wide` puts it on the file's own leaf.
 
         Raises:
             ReadOnlySession: the session is open to read along.
+            UnknownEntryId: `entry_id` is taken.
             StorageFailure: it could not be stored; nothing changed here.
         """
         if self.setup.mode == "read":
@@ -99,6 +106,8 @@ class SessionWriter:
             self._move_to_new_file(parent_id)
         while True:
             index = self.store.index
+            if entry_id in index.by_id:
+                raise UnknownEntryId(f"the id {entry_id!r} is taken; nothing was stored")
             if session_wide:
                 parent_id = None if index.leaf == NONE else index.ids[index.leaf]
             entry = make(entry_id or new_entry_id(index.by_id), parent_id, timestamp())
@@ -123,21 +132,24 @@ class SessionWriter:
         return entry.id
 
     def _read_others(self) -> None:
-        before = self.store.index.facts.damage_count
         grown = self.store.refresh()
-        damaged = self.store.index.facts.damage_count - before
-        if grown or damaged:
-            more = f" ({damaged} damaged lines among them)" if damaged else ""
+        log = self.store.log
+        ours = isinstance(log, JsonlLog) and log.failed  # a write that failed left at most one line, and was told of
+        if grown > ours:
             self.notices.append(
-                f"{self.path}: another program appended {grown} entries to this session{more}; both lines of work are "
-                "in /tree"
+                f"{self.path}: another program appended {grown} entries to this session; both lines of work are in /tree"
             )
+
+    def sync(self) -> None:
+        """Sync the file, if there is one."""
+        if isinstance(self.store.log, JsonlLog):
+            self.store.log.sync_now()
 
     # --- files -------------------------------------------------------------------------------
 
     def _be_born(self, memory: MemoryLog, path: Path, line: bytes) -> Stored:
         """Write the session's file: the header, what waited, and this line; take the writer's lock."""
-        private_directory(path.parent)
+        private_directory(path.parent, self.setup.home)
         try:
             write_file(path, [memory.content(), line])
         except OSError as error:
@@ -165,7 +177,7 @@ class SessionWriter:
             copy = copying.copy_of_path(self.store, leaf, header)
         else:
             copy = copying.copy_of_everything(self.store, header)
-        path = copying.write_copy(copy, self.setup.directory(cwd))
+        path = copying.write_copy(copy, self.setup.directory(cwd), self.setup.home)
         opened = open_file(path, "write", home=self.setup.home, sync=self.setup.sync)
         self.close()
         self.store, self.path, self._holder, self._appendable = opened.store, path, opened.holder, True
@@ -180,9 +192,7 @@ class SessionWriter:
 
 
 def _as_stored(entry: KnownEntry, line: bytes) -> KnownEntry:
-    """The entry as a reader of the file gets it: what could not be encoded reads as U+FFFD there and so here."""
-    if b"\xef\xbf\xbd" not in line:
-        return entry
+    """The entry as a reader of the file gets it, so that no list or dict of the caller's can change it later."""
     return decode_entry(line, entry.id, entry.parent_id).entry  # pyright: ignore[reportReturnType]  (it was just encoded)
 
 

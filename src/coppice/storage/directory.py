@@ -24,8 +24,11 @@ def coppice_home(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(named).expanduser() if named else Path.home() / ".coppice"
 
 
-def private_directory(path: Path) -> Path:
-    """The directory, made with mode 0700 where it is missing (parents too), tightened where its mode is looser.
+def private_directory(path: Path, home: Path | None = None) -> Path:
+    """The directory, made with mode 0700 where it is missing (parents too).
+
+    A looser mode is tightened: the directory's own, or with `home` that of every directory from it up to `home`, and
+    then none outside `home`.
 
     Raises:
         StorageFailure: it cannot be made.
@@ -34,8 +37,10 @@ def private_directory(path: Path) -> Path:
         missing = [step for step in (path, *path.parents) if not step.exists()]
         for step in reversed(missing):
             step.mkdir(mode=0o700, exist_ok=True)
-        if path.stat().st_mode & 0o077 and path.stat().st_uid == os.getuid():
-            path.chmod(0o700)
+        ours = [path] if home is None else [step for step in (path, *path.parents) if step.is_relative_to(home)]
+        for step in ours:
+            if step.stat().st_mode & 0o077 and step.stat().st_uid == os.getuid():
+                step.chmod(0o700)
     except OSError as error:
         raise StorageFailure(f"{path}: the directory cannot be made: {error.strerror}") from error
     return path

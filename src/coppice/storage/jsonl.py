@@ -28,7 +28,7 @@ RUN_BYTES = 8 * 1024 * 1024
 class JsonlLog:
     """One session file, open."""
 
-    __slots__ = ("_end", "_fd", "_lines", "_torn", "births", "path", "sync")
+    __slots__ = ("_end", "_fd", "_lines", "_torn", "births", "failed", "path", "sync")
 
     def __init__(self, path: Path, fd: int, *, sync: bool = True) -> None:
         self.path = path
@@ -39,6 +39,8 @@ class JsonlLog:
         self._torn = False
         self.births = 0
         """How often the file had to be written anew because it was deleted while in use."""
+        self.failed = False
+        """Whether the last write or its sync failed, so that what is left of it may stand at the end of the file."""
 
     @classmethod
     def open(cls, path: Path, *, writable: bool, sync: bool = True) -> "JsonlLog":
@@ -73,7 +75,12 @@ class JsonlLog:
             size = os.fstat(self._fd).st_size
         finally:
             unlock(self._fd)
+        if size < self._end:
+            raise self._shortened(size)
         return self._batches(size)
+
+    def _shortened(self, size: int) -> StorageFailure:
+        return StorageFailure(f"{self.path}: ends at byte {size} now; something else shortened it")
 
     def _batches(self, size: int) -> Iterator[Batch]:
         rest: list[bytes] = []
@@ -112,7 +119,7 @@ class JsonlLog:
         except OSError as error:
             raise StorageFailure(f"{self.path}: cannot be read: {error.strerror}") from error
         if not data:
-            raise StorageFailure(f"{self.path}: ends at byte {position} now; something else shortened it")
+            raise self._shortened(position)
         return data
 
     def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -153,6 +160,7 @@ class JsonlLog:
                 fd = self._fd
             if self._torn:
                 data = b"\n" + data
+            self.failed = True
             written = os.write(fd, data)
         except OSError as error:
             raise StorageFailure(f"{self.path}: not stored: {error.strerror}") from error
@@ -163,10 +171,16 @@ class JsonlLog:
                 f"{self.path}: not stored: only {written} of {len(data)} bytes were written (disk full?)"
             )
         if self.sync:
-            self._synced()
+            self.sync_now()
+        self.failed = False
         return self._stored(lines)
 
-    def _synced(self) -> None:
+    def sync_now(self) -> None:
+        """Sync what was written.
+
+        Raises:
+            StorageFailure: the sync failed; what it was to cover counts as not stored.
+        """
         try:
             sync_data(self._fd)
         except OSError as error:

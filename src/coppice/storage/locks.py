@@ -8,10 +8,11 @@ import json
 import os
 import socket
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from coppice.errors import Holder, SessionHeld
+from coppice.errors import Holder, SessionHeld, StorageFailure
 from coppice.storage.directory import private_directory
 
 if sys.platform == "win32":  # pragma: no cover  (best effort, see the module's docstring)
@@ -79,19 +80,23 @@ class HolderLock:
 
         Raises:
             SessionHeld: another writer has it.
+            StorageFailure: it cannot be opened.
         """
         status = os.fstat(session_fd)
-        locks = private_directory(home / "locks")
-        fd = os.open(locks / f"{status.st_dev}-{status.st_ino}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = private_directory(home / "locks", home) / f"{status.st_dev}-{status.st_ino}"
+        try:
+            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageFailure(f"{lock}: the lock cannot be opened: {error.strerror}") from error
         if not try_lock(fd):
             holder = _read_holder(fd)
             os.close(fd)
             raise SessionHeld(
                 f"{path}: held by {holder}. Fork it (--fork), read along (--read-only) or share it (--shared).", holder
             )
-        record = json.dumps(_this_process()).encode()
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, record, 0)
+        with suppress(OSError):  # disk full: the lock holds all the same, others only cannot be told who has it
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps(_this_process()).encode(), 0)
         return cls(fd)
 
     def release(self) -> None:

@@ -219,19 +219,20 @@ class TreeIndex:
 
     def _add_damaged(self, line: bytes, offset: int, number: int) -> None:
         pieces = [piece for piece in read_damaged(line) if piece.fields.get("type") != "session"]
-        head = None if pieces else damaged_head(line)
+        size = pieces[0].start if pieces else len(line)
+        head = damaged_head(line[:size])
         if pieces:
             self.damaged(number, f"not one JSON object; {len(pieces)} whole entries in the line were read")
         elif head is None:
             self.damaged(number, "not a JSON object; the line was left out")
         else:
             self.damaged(number, f"not a JSON object; the entry {head.id!r} stays without its content")
-        for piece in pieces:
-            self.add(piece.head, Place(offset + piece.start, piece.end - piece.start, number))
         if head is not None and head.id not in self.by_id:
             before = self.facts.leaf
-            self.add(head, Place(offset, len(line), number))
+            self.add(head, Place(offset, size, number))
             self.facts.leaf = before  # what has no content is never where a conversation goes on
+        for piece in pieces:
+            self.add(piece.head, Place(offset + piece.start, piece.end - piece.start, number))
 
 
 class OldList:
@@ -262,6 +263,7 @@ class OldList:
 
     def _add(self, fields: JsonObject, place: Place) -> int:
         if fields.get("type") == "session":
+            self.index.damaged(place.line, "a second header was left out")
             return NONE
         head = head_of(fields)
         attempt = 0

@@ -28,15 +28,13 @@ def find_interleaving(index: TreeIndex) -> Interleaving | None:
     for at in reversed(index.facts.jumps):
         if at <= marker:
             break
+        goes_on = kinds[at] in CONVERSATION and kinds[at] != Kind.BRANCH_SUMMARY
+        if not goes_on and not (at == last and kinds[at] in _BOOKKEEPING):
+            continue
         before = _tip_before(index, at, marker)
-        if kinds[at] in CONVERSATION and kinds[at] != Kind.BRANCH_SUMMARY:
-            line = _line_of(index, index.parents[at])
-            if _goes_on_elsewhere(index, line, before) and not _has_line(index, line, at):
-                return Interleaving(at, before)
-        elif at == last and kinds[at] in _BOOKKEEPING:
-            line = _line_of(index, index.parents[at])
-            if _goes_on_elsewhere(index, line, before):
-                return Interleaving(at, before)
+        line = _line_of(index, index.parents[at])
+        if _goes_on_elsewhere(index, line, before) and not (goes_on and _has_line(index, line, at)):
+            return Interleaving(at, before)
     return None
 
 
@@ -70,9 +68,10 @@ def _has_line(index: TreeIndex, line: int, before: int) -> bool:
     family = index.family
     waiting = [line]
     while waiting:
-        for child in family.children(waiting.pop()):
-            if child < before and index.kinds[child] in CONVERSATION:
+        child = family.first_child[waiting.pop()]
+        while child != NONE and child < before:
+            if index.kinds[child] in CONVERSATION:
                 return True
-            if child < before:
-                waiting.append(child)
+            waiting.append(child)
+            child = family.next_sibling[child]
     return False

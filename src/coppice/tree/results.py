@@ -35,7 +35,7 @@ class ResultFinder:
         """Make sure that every result from ordinal `start` on is known; what lies before is read only when asked."""
         if start < self._from or not self._upto:
             self._by_call, self._from, self._upto = {}, start, start
-        for ordinal in range(max(self._upto, start), len(index)):
+        for ordinal in range(self._upto, len(index)):
             if index.kinds[ordinal] == Kind.TOOL_RESULT:
                 entry = entry_of(ordinal)
                 if isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResultMessage):

@@ -1,0 +1,428 @@
+"""`AgentSession`: the product's controller. Commands in, events out; it joins agent, session and settings.
+
+It owns the order of things, no state that could be derived. Each command's work is a function in a file of its own.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from types import TracebackType
+
+from coppice.agent.agent import Agent, Kit
+from coppice.agent.queues import Kind as QueueKind
+from coppice.app.models import Resolve, default_name, follow_path, resolver
+from coppice.app.navigation import fork_at, go_to
+from coppice.app.resources import context_files
+from coppice.app.settings import Settings, load_settings
+from coppice.app.system_prompt import PromptParts, build_system_prompt
+from coppice.app.user_bash import run_user_bash
+from coppice.errors import Busy, UnknownEntryId
+from coppice.format.events import (
+    BashExecutionUpdate,
+    LabelChanged,
+    LeafChanged,
+    MessageEnd,
+    MessageStart,
+    ModelChanged,
+    Notice,
+    SessionEvent,
+    SessionInfoChanged,
+    SessionSwitched,
+    ThinkingLevelChanged,
+    TurnEnd,
+)
+from coppice.format.messages import BashExecutionMessage, Content, EntryId, Message, UserMessage
+from coppice.providers.base import Model
+from coppice.session.manager import SessionManager
+from coppice.session.opening import Mode
+from coppice.session.stats import SessionStats, session_stats
+from coppice.session.writer import Setup
+from coppice.storage.directory import coppice_home
+from coppice.storage.pending import Pending
+from coppice.tools.base import Tool
+from coppice.tools.toolset import make_tools
+
+Listener = Callable[[SessionEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for at start-up: it goes before what the session and the settings say.
+
+    ``model`` is a name ``provider/id`` or a `Model`; ``tools`` are names or tools; ``base_url`` another server for the
+    model. ``resolve`` makes models of names (None: by the keys in the environment).
+    """
+
+    model: str | Model | None = None
+    base_url: str | None = None
+    thinking_level: str | None = None
+    tools: Sequence[str | Tool] | None = None
+    prompt: PromptParts = field(default_factory=PromptParts)
+    resolve: Resolve | None = None
+
+
+class AgentSession:
+    """One conversation as a person or a program drives it. `close` it after, or use it with ``async with``."""
+
+    __slots__ = ("_listeners", "_prompt", "_resolve", "_wanted_level", "_wanted_model", "agent", "settings")
+
+    def __init__(
+        self, session: SessionManager, wishes: Wishes | None = None, *, settings: Settings | None = None
+    ) -> None:
+        wishes = wishes or Wishes()
+        self.settings = settings if settings is not None else load_settings(session.setup.home)
+        self._prompt = wishes.prompt
+        self._resolve = wishes.resolve or resolver(wishes.base_url or self.settings.base_url)
+        self._listeners: list[Listener] = []
+        self._wanted_model = wishes.model
+        self._wanted_level = wishes.thinking_level
+        tools = _tools(self.settings.tools if wishes.tools is None else wishes.tools)
+        self.agent = self._agent_for(session, Kit(tools=tools, options=self.settings.options()))
+
+    @classmethod
+    def create(
+        cls,
+        cwd: str | Path = ".",
+        wishes: Wishes | None = None,
+        *,
+        session: SessionManager | None = None,
+        home: Path | None = None,
+    ) -> "AgentSession":
+        """A controller for a new session in a directory, or for `session`.
+
+        Raises:
+            InvalidSettings: the settings file cannot be used.
+        """
+        base = coppice_home() if home is None else home
+        settings = load_settings(base)
+        directory = Path(settings.session_dir).expanduser() if settings.session_dir else None
+        setup = Setup(base, directory, "write", settings.sync == "entry")
+        return cls(session or SessionManager.create(cwd, setup=setup), wishes, settings=settings)
+
+    def _agent_for(self, session: SessionManager, kit: Kit) -> Agent:
+        kit.output_dir = session.setup.home / "output"
+        kit.system_prompt = lambda: self.system_prompt
+        agent = Agent(session, kit)
+        agent.subscribe(self._hear)
+        return agent
+
+    # --- what it is --------------------------------------------------------------------------
+
+    @property
+    def session(self) -> SessionManager:
+        """The session we are in."""
+        return self.agent.session
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is active."""
+        return self.agent.is_running
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of the context at the leaf."""
+        return self.agent.state.messages
+
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt as the next request has it: current files, date and directory."""
+        cwd = Path(self.session.cwd)
+        files = context_files(cwd, self.session.setup.home)
+        tools = tuple(self.agent.kit.tools or ())
+        return build_system_prompt(self._prompt, files, tools=tools, cwd=cwd, date=date.today().isoformat())
+
+    @property
+    def model(self) -> Model:
+        """The model the next prompt goes to: what was asked for, else what the path names, else the default.
+
+        Raises:
+            UnknownModel: it cannot be used; the text says why.
+        """
+        return self._settle_model()
+
+    @property
+    def thinking_level(self) -> str:
+        """The thinking level the next prompt has."""
+        if self._wanted_level is not None:
+            return self._wanted_level
+        fresh = self.session.leaf < 0
+        return self.settings.thinking_level if fresh else self.session.thinking_level()
+
+    def get_session_stats(self) -> SessionStats:
+        """Messages, tokens and cost, of the branch and of the file."""
+        return session_stats(self.session)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear every event from now on, also after the session was switched; call what is returned to stop."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def _hear(self, event: SessionEvent) -> None:
+        if isinstance(event, TurnEnd) and self.settings.sync == "turn":
+            self.session.sync()
+        for listener in tuple(self._listeners):
+            listener(event)
+
+    def report_notices(self) -> None:
+        """Tell the listeners what the session has to say: damage, a second writer, a file that goes on elsewhere."""
+        for text in self.session.take_notices():
+            self._hear(Notice("warning", text))
+
+    # --- talking -----------------------------------------------------------------------------
+
+    async def prompt(self, content: Content, *, entry_id: EntryId | None = None) -> None:
+        """Store a prompt and run until the model is done; see `Agent.prompt` for what it raises.
+
+        A model or thinking level that was asked for is recorded before it.
+        """
+        self._prepare_run()
+        await self.agent.prompt(content, entry_id=entry_id)
+
+    async def continue_(self) -> None:
+        """Let the model go on from the leaf; see `Agent.continue_`."""
+        self._prepare_run()
+        await self.agent.continue_()
+
+    def _prepare_run(self) -> None:
+        self._check_idle("prompt")
+        self.session.check_bridges()
+        model, level = self._settle_model(), self.thinking_level
+        ref = self.session.model()
+        if ref != (model.info.provider, model.info.id):
+            self.session.append_model_change(model.info.provider, model.info.id)
+        if level != self.session.thinking_level():
+            self.session.append_thinking_level_change(level)
+        self._wanted_model = self._wanted_level = None
+        self.report_notices()
+
+    def _settle_model(self) -> Model:
+        kit = self.agent.kit
+        wanted = self._wanted_model
+        if wanted is not None:
+            kit.model = self._resolve(wanted) if isinstance(wanted, str) else wanted
+            self._wanted_model = kit.model
+            return kit.model
+        found, why = follow_path(kit.model, self.session.model(), self._resolve)
+        if found is None:
+            found = self._resolve(default_name(self.settings.model))
+        if why is not None and found is not kit.model:
+            self._hear(Notice("warning", why))
+        kit.model = found
+        return found
+
+    def steer(self, content: Content) -> EntryId:
+        """Have a message enter after the current turn's tools; durable when this returns its future entry id."""
+        return self.agent.steer(content)
+
+    def follow_up(self, content: Content) -> EntryId:
+        """Have a message enter after the run; durable when this returns its future entry id."""
+        return self.agent.follow_up(content)
+
+    async def abort(self) -> None:
+        """Stop the active run and wait until it has settled."""
+        await self.agent.abort()
+
+    def pending_prompts(self) -> list[Pending]:
+        """Prompts that an earlier process accepted and never stored: to send or to drop, never sent by themselves."""
+        return self.agent.queues.left_over()
+
+    async def send_pending(self, entry_id: EntryId) -> None:
+        """Send a pending prompt as the next one; see `prompt`.
+
+        Raises:
+            UnknownEntryId: nothing pending has this id.
+        """
+        message = self._pending(entry_id).message
+        if isinstance(message, UserMessage):
+            await self.prompt(message.content, entry_id=entry_id)
+            self.agent.queues.done(entry_id)
+
+    def queue_pending(self, entry_id: EntryId, kind: QueueKind) -> None:
+        """Let a pending prompt wait in this process's queue.
+
+        Raises:
+            UnknownEntryId: nothing pending has this id.
+        """
+        self._pending(entry_id)
+        self.agent.queues.adopt(entry_id, kind)
+
+    def drop_pending(self, entry_id: EntryId) -> None:
+        """Drop a pending prompt.
+
+        Raises:
+            UnknownEntryId: nothing pending has this id.
+        """
+        self._pending(entry_id)
+        self.agent.queues.done(entry_id)
+
+    def _pending(self, entry_id: EntryId) -> Pending:
+        for item in self.pending_prompts():
+            if item.id == entry_id:
+                return item
+        raise UnknownEntryId(f"no pending prompt {entry_id!r}")
+
+    async def run_bash(self, command: str, *, exclude: bool = False) -> BashExecutionMessage:
+        """Run the user's own command and store it; `exclude` keeps it from the model (``!!``).
+
+        Raises:
+            Busy: a run is active.
+            ToolError, StorageFailure: it could not be started, or not be stored.
+        """
+        self._check_idle("run a command")
+        message = await run_user_bash(
+            command,
+            Path(self.session.cwd),
+            output_dir=self.agent.kit.output_dir or self.session.setup.home / "output",
+            exclude=exclude,
+            on_output=lambda delta: self._hear(BashExecutionUpdate(delta)),
+        )
+        stored = self.session.append_message(message)
+        self._hear(MessageStart(message))
+        self._hear(MessageEnd(message, stored))
+        self.report_notices()
+        return message
+
+    # --- settings of the conversation --------------------------------------------------------
+
+    def set_model(self, model: str | Model) -> Model:
+        """Switch the model from here on.
+
+        Raises:
+            Busy: a run is active.
+            UnknownModel: it cannot be used; the old one stays.
+        """
+        self._check_idle("switch the model")
+        chosen = self._resolve(model) if isinstance(model, str) else model
+        self.session.append_model_change(chosen.info.provider, chosen.info.id)
+        self.agent.kit.model, self._wanted_model = chosen, None
+        self._hear(ModelChanged(chosen.info.provider, chosen.info.id))
+        return chosen
+
+    def set_thinking_level(self, level: str) -> None:
+        """Switch the thinking level from here on.
+
+        Raises:
+            Busy: a run is active.
+        """
+        self._check_idle("switch the thinking level")
+        self.session.append_thinking_level_change(level)
+        self._wanted_level = None
+        self._hear(ThinkingLevelChanged(level))
+
+    def set_tools(self, tools: Iterable[str | Tool]) -> None:
+        """Choose the tools the model is offered from the next request on.
+
+        Raises:
+            UsageError: there is no tool of one of the names.
+        """
+        self.agent.kit.tools = _tools(tools)
+
+    def set_session_name(self, name: str) -> None:
+        """Name the session; an empty name clears it."""
+        self.session.append_session_info(name)
+        self._hear(SessionInfoChanged(self.session.get_session_name()))
+
+    def set_label(self, entry_id: EntryId, label: str | None) -> None:
+        """Label an entry; None or an empty label clears it.
+
+        Raises:
+            UnknownEntryId: there is no such entry.
+        """
+        self.session.append_label_change(entry_id, label)
+        self._hear(LabelChanged(entry_id, self.session.get_label(entry_id)))
+
+    # --- the tree ----------------------------------------------------------------------------
+
+    def _check_idle(self, what: str) -> None:
+        if self.is_running:
+            raise Busy(f"cannot {what} while a run is active: abort it or wait for it")
+
+    def navigate_tree(self, entry_id: EntryId) -> str:
+        """Go to an entry: on an assistant or other entry the conversation goes on after it, a user message comes back
+        as the editor text that is returned, with the leaf before it.
+
+        Raises:
+            Busy: a run is active.
+            UnknownEntryId, StorageFailure: the leaf stays.
+        """
+        self._check_idle("move in the tree")
+        target = go_to(self.session, entry_id)
+        self._hear(LeafChanged(target.leaf_id, target.editor_text or None))
+        self.report_notices()
+        return target.editor_text
+
+    def fork(self, entry_id: EntryId) -> str:
+        """Go on in a new session that holds the path to an entry (before a user message, whose text is returned).
+
+        Raises:
+            Busy: a run is active.
+            UnknownEntryId, StorageFailure: this session stays the active one.
+        """
+        self._check_idle("fork")
+        forked = fork_at(self.session, entry_id)
+        self._switch_to(forked.session, "fork")
+        return forked.editor_text
+
+    def clone(self) -> None:
+        """Go on in a new session that holds the path to the leaf.
+
+        Raises:
+            Busy, StorageFailure: as `fork`.
+        """
+        self._check_idle("clone")
+        self._switch_to(self.session.create_branched_session(), "clone")
+
+    def new_session(self) -> None:
+        """Go on in a new, empty session of the same directory.
+
+        Raises:
+            Busy: a run is active.
+        """
+        self._check_idle("begin a new session")
+        self._switch_to(self.session.new_session(), "new")
+
+    def switch_session(self, path: str | Path, *, mode: Mode = "write") -> None:
+        """Go on in another session file.
+
+        Raises:
+            Busy: a run is active.
+            SessionNotFound, NotASession, SessionHeld, StorageFailure: this session stays the active one.
+        """
+        self._check_idle("switch sessions")
+        self._switch_to(SessionManager.open(path, mode=mode, setup=self.session.setup), "resume")
+
+    def _switch_to(self, session: SessionManager, reason: str) -> None:
+        old = self.agent
+        self.agent = self._agent_for(session, old.kit)
+        old.session.close()
+        path = session.session_file
+        self._hear(SessionSwitched(reason, session.session_id, str(path) if path else None))
+        self.report_notices()
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Abort what runs, give back the session. Safe to call twice."""
+        await self.agent.abort()
+        self.session.close()
+
+    async def __aenter__(self) -> "AgentSession":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _tools(wanted: Iterable[str | Tool]) -> dict[str, Tool]:
+    made: dict[str, Tool] = {}
+    for tool in wanted:
+        made |= make_tools([tool]) if isinstance(tool, str) else {tool.name: tool}
+    return made

@@ -1,0 +1,54 @@
+"""Which model a session talks to: what was asked for, what the path says, what there is a key for.
+
+The model in force is a fact of the path (its newest model change or reply). A wish made at start-up is recorded with
+the next prompt, so that opening and closing a session writes nothing.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+
+from coppice.errors import UnknownModel
+from coppice.providers.base import Model
+from coppice.providers.catalogue import find_default_model, resolve_model
+from coppice.tree.context import ModelRef
+
+Resolve = Callable[[str], Model]
+"""Makes a model of a name ``provider/id``.
+
+Raises:
+    UnknownModel: it cannot be used; the text says why.
+"""
+
+DEMO = "demo/demo"
+"""The name of the model that stands in where there is no key."""
+
+
+def resolver(base_url: str | None = None, environ: Mapping[str, str] = os.environ) -> Resolve:
+    """Resolves names by the keys in the environment, at another server where `base_url` names one."""
+
+    def resolve(name: str) -> Model:
+        return resolve_model(name, base_url=base_url, environ=environ)
+
+    return resolve
+
+
+def default_name(setting: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The model for a session that names none: the setting, else what there is a key for, else the demo model."""
+    return setting or find_default_model(environ) or DEMO
+
+
+def is_model(model: Model | None, wanted: ModelRef) -> bool:
+    """Whether a model is the one the path names."""
+    return model is not None and (model.info.provider, model.info.id) == wanted
+
+
+def follow_path(current: Model | None, wanted: ModelRef | None, resolve: Resolve) -> tuple[Model | None, str | None]:
+    """The model for a path, and why it is another one than the path names, if it is."""
+    if wanted is None or is_model(current, wanted):
+        return current, None
+    name = f"{wanted.provider}/{wanted.model_id}"
+    try:
+        return resolve(name), None
+    except UnknownModel as error:
+        stand_in = f"going on with {current.info.name}" if current is not None else "no model to go on with"
+        return current, f"this branch was made with {name}, which cannot be used now ({error}); {stand_in}"
