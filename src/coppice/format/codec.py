@@ -11,7 +11,7 @@ import msgspec
 
 from coppice.format import lenient
 from coppice.format.entries import DamagedEntry, Entry, Header, KnownEntry
-from coppice.format.messages import EntryId, JsonObject
+from coppice.format.messages import EntryId, JsonObject, is_object
 
 _strict_entry = msgspec.json.Decoder(KnownEntry)
 
@@ -37,11 +37,11 @@ def scrubbed(value: Any) -> Any:
     waiting: list[Any] = [top]
     while waiting:
         copy = waiting.pop()
-        for key, item in copy.items() if isinstance(copy, dict) else enumerate(copy):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        for key, item in copy.items() if is_object(copy) else enumerate(copy):
             if isinstance(item, str):
                 copy[key] = _whole(item)
-            elif isinstance(item, dict):
-                copy[key] = {_whole(name): below for name, below in item.items()}  # pyright: ignore[reportUnknownVariableType]
+            elif is_object(item):
+                copy[key] = {_whole(name): below for name, below in item.items()}
                 waiting.append(copy[key])
             elif isinstance(item, list | tuple):
                 copy[key] = [*item]  # pyright: ignore[reportUnknownVariableType]
@@ -98,7 +98,7 @@ def decode_object(line: bytes) -> tuple[JsonObject, bool]:
         ValueError: not JSON, or not an object.
     """
     value, replaced = decode_json(line)
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise ValueError("not a JSON object")
     return value, replaced  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
 

@@ -35,6 +35,7 @@ from coppice.format.messages import (
     SystemMessage,
     ToolResultMessage,
     UserMessage,
+    is_object,
 )
 
 
@@ -154,7 +155,7 @@ def _kind_of(fields: JsonObject) -> Kind:
     kind = fields.get("type")
     if kind == "message":
         message: Any = fields.get("message")
-        role: Any = message.get("role") if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType]
+        role: Any = message.get("role") if is_object(message) else None
         return _ROLES.get(role, Kind.OTHER_MESSAGE) if isinstance(role, str) else Kind.OTHER_MESSAGE
     if kind == "custom" and fields.get("customType") == LEAF_MARKER:
         return Kind.LEAF

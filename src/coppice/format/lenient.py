@@ -39,6 +39,7 @@ from coppice.format.messages import (
     UnknownMessage,
     UserBlock,
     UserMessage,
+    is_object,
 )
 
 _ROLES: dict[str, Any] = {
@@ -72,7 +73,8 @@ def _zero(wanted: Any) -> Any:
     """The value a required field takes when the file has none that fits."""
     if wanted in _ZEROS:
         return _ZEROS[wanted]
-    for candidate in ((), {}, None, ""):
+    candidates: tuple[Any, ...] = ((), {}, None, "")
+    for candidate in candidates:
         try:
             return msgspec.convert(candidate, wanted)
         except msgspec.ValidationError:
@@ -94,8 +96,8 @@ def _value(field: msgspec.structs.FieldInfo, value: Any) -> Any:
     try:
         return msgspec.convert(value, field.type)
     except msgspec.ValidationError:
-        if field.name == "usage" and isinstance(value, dict):
-            return struct_from(_usage_type(field), value)  # pyright: ignore[reportUnknownArgumentType]  (JSON edge)
+        if field.name == "usage" and is_object(value):
+            return struct_from(_usage_type(field), value)
         return _default(field)
 
 
@@ -139,7 +141,7 @@ def _block(value: Any) -> Any:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
             continue
-    return UnknownBlock(value if isinstance(value, dict) else {"value": value})  # pyright: ignore[reportUnknownArgumentType]
+    return UnknownBlock(value if is_object(value) else {"value": value})
 
 
 _AssistantBlock = msgspec.structs.fields(AssistantMessage)[0].type.__args__[0]
@@ -162,8 +164,8 @@ def entry_from(fields: JsonObject, entry_id: EntryId, parent_id: EntryId | None)
     kind, stamp = fields.get("type"), fields.get("timestamp")
     timestamp = stamp if isinstance(stamp, str) else ""
     message = fields.get("message")
-    if kind == "message" and isinstance(message, dict):
-        return MessageEntry(entry_id, parent_id, timestamp, message_from(message))  # pyright: ignore[reportUnknownArgumentType]
+    if kind == "message" and is_object(message):
+        return MessageEntry(entry_id, parent_id, timestamp, message_from(message))
     if isinstance(kind, str) and kind in _KINDS:
         return struct_from(_KINDS[kind], fields, id=entry_id, parent_id=parent_id, timestamp=timestamp)
     return UnknownEntry(str(kind), entry_id, parent_id, timestamp, fields)

@@ -5,7 +5,7 @@ disk. Values are frozen. What coppice does not know is kept: a block or role of 
 `UnknownMessage`, and the raw line in the file stays the truth for every field that is not named here.
 """
 
-from typing import Any, NewType, TypeAlias
+from typing import Any, NewType, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -19,6 +19,12 @@ JsonValue: TypeAlias = Any
 """Any JSON value. `Any`, because this is the JSON edge: what stands in ``details`` or ``data`` is other people's."""
 
 JsonObject: TypeAlias = dict[str, Any]
+
+
+def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
+    """Whether a JSON value is an object."""
+    return isinstance(value, dict)
+
 
 STOP_REASONS = ("stop", "length", "toolUse", "error", "aborted")
 """Stop reasons coppice writes. Others (Pi's ``pending``, ``deferred``) are kept as they are."""

@@ -7,7 +7,7 @@ role ``custom`` ``hookMessage``. Migrated ids are a function of the file, so eve
 import json
 from hashlib import sha256
 
-from coppice.format.messages import EntryId, JsonObject
+from coppice.format.messages import EntryId, JsonObject, is_object
 
 
 def migrated_id(session_id: str, line_number: int, attempt: int = 0) -> EntryId:
@@ -36,7 +36,7 @@ def upgraded(
         if first_kept is not None:
             entry["firstKeptEntryId"] = first_kept
     message = entry.get("message")
-    if isinstance(message, dict) and message.get("role") == "hookMessage":  # pyright: ignore[reportUnknownMemberType]
+    if is_object(message) and message.get("role") == "hookMessage":
         entry["message"] = message | {"role": "custom"}
     return entry
 

@@ -164,7 +164,7 @@ def _with_first_kept(store: SessionStore, line: bytes, left: _Left) -> bytes:
 
 def _with_from_id(store: SessionStore, line: bytes, parent: EntryId | None, left: _Left) -> bytes:
     origin = decode_object(line)[0].get("fromId")
-    ordinal = store.index.by_id.get(origin, NONE) if isinstance(origin, str) else NONE
+    ordinal = store.index.by_id.get(EntryId(origin), NONE) if isinstance(origin, str) else NONE
     if origin == "root" or (ordinal in left.on_path and store.index.kinds[ordinal] not in _LEFT_OUT):
         return line
     return with_value(line, ("fromId",), parent or "root")

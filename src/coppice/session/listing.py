@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coppice.errors import AmbiguousSession, CoppiceError, NotASession, SessionNotFound, UsageError
 from coppice.format.codec import decode_object
-from coppice.format.entries import MessageEntry
+from coppice.format.entries import Entry, MessageEntry
 from coppice.format.heads import Kind
 from coppice.format.messages import UserMessage, text_of
 from coppice.session.opening import open_file
@@ -22,7 +22,10 @@ from coppice.storage.directory import session_files
 TAIL_BYTES = 64 * 1024
 """Bytes looked at from the end for the last entry's time; doubled while no whole line is in them."""
 
-_STAMP = re.compile(rb'"timestamp":"(\d{4}-\d\d-\d\dT[0-9:.]+Z)"')
+_STAMP = rb'"timestamp":"(\d{4}-\d\d-\d\dT[0-9:.]+Z)"'
+_STAMP_FIRST = re.compile(rb'\{"type":"[^"\\]*","id":"[^"\\]*","parentId":(?:null|"[^"\\]*"),' + _STAMP)
+_STAMP_LAST = re.compile(_STAMP + rb"\}\s*\Z")
+"""Where an entry's own time stands: after its parent, or at the very end. Others' times may stand in its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,7 @@ def session_info(path: Path) -> SessionInfo:
     try:
         index, header = store.index, store.header
         first = index.kinds.find(bytes([Kind.USER]))
-        entry = store.entry(first) if first >= 0 else None
-        is_user = isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)
-        prompt = text_of(entry.message.content) if is_user else ""  # pyright: ignore[reportAttributeAccessIssue,reportOptionalMemberAccess]
+        prompt = _text_of(store.entry(first)) if first >= 0 else ""
         return SessionInfo(
             path=path,
             id=header.id,
@@ -75,6 +76,14 @@ def session_info(path: Path) -> SessionInfo:
         )
     finally:
         store.close()
+
+
+def _text_of(entry: Entry) -> str:
+    match entry:
+        case MessageEntry(message=UserMessage(content=content)):
+            return text_of(content)
+        case _:
+            return ""
 
 
 def last_used(path: Path) -> str:
@@ -94,7 +103,7 @@ def last_used(path: Path) -> str:
 
 
 def _stamp(line: bytes) -> str:
-    found = _STAMP.search(line, 0, 400) or _STAMP.search(line, max(0, len(line) - 200))
+    found = _STAMP_FIRST.match(line) or _STAMP_LAST.search(line, max(0, len(line) - 200))
     if found is not None:
         return found[1].decode()
     try:

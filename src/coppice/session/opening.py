@@ -62,7 +62,7 @@ def open_file(path: Path, mode: Mode, *, home: Path | None = None, sync: bool = 
     except BaseException:
         log.close()
         raise
-    notices = notices_of(store, path)
+    notices = damage_notices(store, path) + notices_of(store, path)
     return Opened(store, holder, notices + ([loose] if loose else []), appendable)
 
 
@@ -158,8 +158,8 @@ def damage_notices(store: SessionStore, path: Path) -> list[str]:
 
 
 def notices_of(store: SessionStore, path: Path) -> list[str]:
-    """What the user has to be told of a session just opened: damage, two writers, its version."""
-    notices = damage_notices(store, path)
+    """What the user has to be told of a session beside its damage: two writers, a newer version."""
+    notices: list[str] = []
     crossing = find_interleaving(store.index) if store.version >= 2 else None
     if crossing is not None:
         other, at = store.index.ids[crossing.other], store.index.where.numbers[crossing.at]

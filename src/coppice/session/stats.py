@@ -91,8 +91,7 @@ def totals_of(entries: Iterable[Entry]) -> Totals:
 
 def sum_of(usages: Iterable[Usage]) -> Usage:
     """Usages added up."""
-    tokens = [0, 0, 0, 0, 0]
-    cost = [0.0, 0.0, 0.0, 0.0, 0.0]
+    tokens, cost = [0] * 5, [0.0] * 5
     for usage in usages:
         for at, value in enumerate(
             (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.total_tokens)
@@ -101,4 +100,4 @@ def sum_of(usages: Iterable[Usage]) -> Usage:
         paid = usage.cost
         for at, value in enumerate((paid.input, paid.output, paid.cache_read, paid.cache_write, paid.total)):
             cost[at] += value
-    return Usage(*tokens, Cost(*cost))
+    return Usage(tokens[0], tokens[1], tokens[2], tokens[3], tokens[4], Cost(*cost))

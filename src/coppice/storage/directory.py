@@ -130,7 +130,7 @@ def link_into_place(beside: Path, path: Path) -> None:
     """
     try:
         os.link(beside, path)
-    except (PermissionError, NotImplementedError, OSError) as error:
+    except OSError as error:
         if isinstance(error, FileExistsError):
             raise
         _rename_exclusive(beside, path, error)

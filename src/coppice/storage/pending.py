@@ -13,7 +13,7 @@ import msgspec
 from coppice.errors import StorageFailure
 from coppice.format.codec import decode_object, encode
 from coppice.format.lenient import message_from
-from coppice.format.messages import EntryId, Message
+from coppice.format.messages import EntryId, Message, is_object
 from coppice.storage.directory import private_directory, replace_file, safe_name
 from coppice.storage.locks import lock_exclusive
 
@@ -79,6 +79,6 @@ def _decoded(line: bytes) -> Pending | None:
     except ValueError:
         return None
     entry_id, kind, message = fields.get("id"), fields.get("kind"), fields.get("message")
-    if not isinstance(entry_id, str) or not isinstance(kind, str) or not isinstance(message, dict):
+    if not isinstance(entry_id, str) or not isinstance(kind, str) or not is_object(message):
         return None
-    return Pending(EntryId(entry_id), kind, message_from(message))  # pyright: ignore[reportUnknownArgumentType]
+    return Pending(EntryId(entry_id), kind, message_from(message))

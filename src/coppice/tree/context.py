@@ -37,6 +37,7 @@ from coppice.format.messages import (
     TextBlock,
     ToolResultMessage,
     UserMessage,
+    is_object,
 )
 from coppice.tree.family import NONE
 from coppice.tree.index import TreeIndex
@@ -150,8 +151,8 @@ def _messages_of(entry: Entry, *, newest: bool) -> Sequence[Message]:
 
 def _compaction_messages(entry: CompactionEntry) -> Sequence[Message]:
     summary = CompactionSummaryMessage(entry.summary, entry.tokens_before, unix_ms(entry.timestamp))
-    if isinstance(entry.system_message, dict) and entry.system_message:
-        return (message_from(entry.system_message), summary)  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
+    if is_object(entry.system_message) and entry.system_message:
+        return (message_from(entry.system_message), summary)
     return (summary,)
 
 

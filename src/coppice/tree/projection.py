@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from coppice.format.messages import EntryId, JsonObject, JsonValue
+from coppice.format.messages import EntryId, JsonObject, JsonValue, is_object
 
 
 class RawEntry(NamedTuple):
@@ -39,7 +39,7 @@ def _messages(fields: JsonObject) -> list[JsonObject]:
     match fields.get("type"):
         case "message":
             message = fields.get("message")
-            return [_message(message)] if isinstance(message, dict) else []  # pyright: ignore[reportUnknownArgumentType]
+            return [_message(message)] if is_object(message) else []
         case "custom_message":
             content = fields.get("content")
             message = {"role": "custom", "customType": fields.get("customType")}
@@ -53,7 +53,7 @@ def _messages(fields: JsonObject) -> list[JsonObject]:
             summary = {"role": "compactionSummary", "summary": fields.get("summary")}
             summary |= {"tokensBefore": fields.get("tokensBefore"), "timestamp": _unix_ms(stamp)}
             system = fields.get("systemMessage")
-            return [system, summary] if isinstance(system, dict) else [summary]  # pyright: ignore[reportUnknownVariableType]
+            return [system, summary] if is_object(system) else [summary]
         case _:
             return []
 
@@ -69,9 +69,9 @@ def _message(message: JsonObject) -> JsonObject:
 
 
 def _edited(messages: list[JsonObject], replacement: JsonValue) -> list[JsonObject]:
-    if not isinstance(replacement, dict):
+    if not is_object(replacement):
         return []
-    content: JsonValue = replacement.get("content")  # pyright: ignore[reportUnknownMemberType]
+    content: JsonValue = replacement.get("content")
     edited: list[JsonObject] = []
     for message in messages:
         if message.get("role") not in _EDITABLE:

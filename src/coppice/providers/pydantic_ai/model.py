@@ -6,7 +6,7 @@ APIs stands in `Wire`.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 import httpx2
@@ -67,7 +67,7 @@ class PydanticAIModel:
     silence_s: float = SILENCE_S
     _drops_stale_thinking: bool = False
 
-    async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply to one HTTP request; see `coppice.providers.base.Model.stream`.
 
         A tool call whose arguments are broken at the end of the stream never looks like one to run: where the provider
@@ -89,7 +89,7 @@ class PydanticAIModel:
             except REQUEST_FAILURES as failure:
                 raise self._error(failure) from (None if self.key and self.key in str(failure) else failure)
 
-    async def _events(self, request: Request, response: StreamedResponse, started: int) -> AsyncIterator[StreamEvent]:
+    async def _events(self, request: Request, response: StreamedResponse, started: int) -> AsyncGenerator[StreamEvent, None]:
         reply = ReplyStream(self.info.api)
         usage = NO_USAGE
         async for event in response:
