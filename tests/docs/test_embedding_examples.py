@@ -34,7 +34,7 @@ def test_the_page_runs_from_top_to_bottom_and_prints_what_it_says(
             printed.append((block.line, run(block, names)))
         else:
             said.append((printed[-1][0], block.text))
-    assert [*map(str, said)] == [str((line, text)) for line, text in printed if text]
+    assert said == [(line, text) for line, text in printed if text]
 
 
 def test_every_fence_of_the_page_is_python_or_what_it_prints() -> None:
