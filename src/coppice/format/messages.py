@@ -189,6 +189,25 @@ class SystemMessage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     timestamp: float | int = msgspec.field(default_factory=lambda: 0)
 
 
+class Binding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Whose opaque items these are: only the same provider, API, server and account can read them.
+
+    ``account`` is a fingerprint of the key that was used, never the key; None where there was none.
+    """
+
+    provider: str
+    api: str
+    base_url: str | None = None
+    account: str | None = None
+
+
+class OpaqueMessage(msgspec.Struct, frozen=True, rename="camel", tag_field="role", tag="coppice.opaque"):
+    """What a provider's own compaction made of a conversation: ``item`` is its JSON object, replayed as it came."""
+
+    item: JsonObject
+    binding: Binding
+
+
 class UnknownMessage(msgspec.Struct, frozen=True, tag_field="role", tag="coppice.unknown"):
     """A message with a role coppice does not know; ``fields`` is the whole JSON object. Never sent to a model."""
 
@@ -204,12 +223,13 @@ Message: TypeAlias = (
     | BranchSummaryMessage
     | CompactionSummaryMessage
     | SystemMessage
+    | OpaqueMessage
     | UnknownMessage
 )
 """Every message an entry can hold or become."""
 
-RequestMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
-"""The three kinds a provider is sent (docs/format.md, step 5)."""
+RequestMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage | OpaqueMessage
+"""The kinds a provider is sent (docs/format.md, step 5)."""
 
 
 def text_of(content: Content | tuple[Block, ...]) -> str:

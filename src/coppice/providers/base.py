@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from coppice.format.events import StreamEvent
-from coppice.format.messages import JsonObject, RequestMessage
+from coppice.format.messages import NO_USAGE, JsonObject, RequestMessage, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,9 @@ class ModelInfo:
 
     ``provider``, ``id`` and ``api`` are what a reply's fields of these names hold, e.g. ``anthropic``,
     ``claude-sonnet-4-5``, ``anthropic-messages``. ``context_window`` and ``max_output`` are tokens, None when unknown.
-    ``label`` is a line for people (the demo model says here that it is none).
+    ``label`` is a line for people (the demo model says here that it is none). ``account`` is a fingerprint of the key
+    in use, never the key. ``remote_compaction`` names the forms of compaction its provider offers (see
+    `CompactingModel`), the preferred one first.
     """
 
     provider: str
@@ -28,6 +30,8 @@ class ModelInfo:
     accepts_images: bool = True
     base_url: str | None = None
     label: str = ""
+    account: str | None = None
+    remote_compaction: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,5 +83,30 @@ class Model(Protocol):
         Raises:
             ContextOverflow: the provider says that the request is larger than its window.
             ProviderError: anything else that went wrong, before or inside the stream.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a provider's compaction gave: its output items as they came, and the usage it reported."""
+
+    items: tuple[JsonObject, ...]
+    usage: Usage = NO_USAGE
+
+
+class CompactingModel(Model, Protocol):
+    """A model whose provider compacts a conversation itself.
+
+    Forms: ``openai-v1`` (``POST /responses/compact``, one JSON answer), ``openai-v2`` (an ordinary streamed request that
+    ends with a trigger item), ``anthropic`` (on-demand compaction of the Messages API).
+    """
+
+    async def compact(self, request: Request, form: str, *, instructions: str | None = None) -> Compacted:
+        """Have the provider compact `request`'s conversation. One request is sent, never a second.
+
+        Raises:
+            ContextOverflow: the conversation is too large even for this.
+            ProviderError: anything else; ``status`` 404 or 400 with an unknown-endpoint text means "not offered here".
         """
         ...

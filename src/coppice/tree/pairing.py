@@ -21,6 +21,7 @@ from coppice.format.messages import (
     EntryId,
     ImageBlock,
     Message,
+    OpaqueMessage,
     RequestMessage,
     SystemMessage,
     TextBlock,
@@ -81,6 +82,8 @@ def request_messages(
             case CompactionSummaryMessage():
                 text = COMPACTION_OPENING + message.summary + SUMMARY_CLOSING
                 sent.append(UserMessage((TextBlock(text),), message.timestamp))
+            case OpaqueMessage():
+                sent.append(message)
             case ToolResultMessage() | SystemMessage() | UnknownMessage():
                 pass  # results stand with their turn; our own system prompt is sent; nobody knows the rest
             case _:
