@@ -44,7 +44,7 @@ def scrubbed(value: Any) -> Any:
                 copy[key] = {_whole(name): below for name, below in item.items()}
                 waiting.append(copy[key])
             elif isinstance(item, list | tuple):
-                copy[key] = [*item]  # pyright: ignore[reportUnknownVariableType]
+                copy[key] = [*item]  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
                 waiting.append(copy[key])
     return top[0]
 

@@ -113,7 +113,7 @@ def struct_from(kind: Any, fields: JsonObject, **given: Any) -> Any:
         if field.name in values:
             continue
         value = fields.get(field.encode_name, _MISSING)
-        missing = value is _MISSING or (value is None and field.name != "content")
+        missing = value is _MISSING or value is None
         if missing and field.name == "content":
             values[field.name] = "" if kind is SystemMessage else ()
         elif missing:

@@ -14,7 +14,7 @@ def with_parent(line: bytes, parent_id: str | None) -> bytes:
     if found is None:
         try:
             return with_value(line, ("parentId",), parent_id)
-        except ValueError:
+        except (ValueError, RecursionError):
             return line
     return found[1] + json.dumps(parent_id).encode() + line[found.end() :]
 
@@ -29,7 +29,7 @@ def with_value(line: bytes, path: tuple[str | int, ...], value: object) -> bytes
     start, end = 0, len(text)
     for depth, step in enumerate(path):
         span = _span(text, start, step)
-        if span is None and depth == 0:
+        if span is None and depth == 0 and text.lstrip().startswith("{"):
             body = text.rstrip()
             text = body[:-1] + ("" if body[:-1].rstrip().endswith("{") else ",") + json.dumps(step) + ":"
             return (text + json.dumps(value) + "}").encode("utf-8", "surrogateescape") + line[len(line.rstrip()) :]

@@ -280,10 +280,11 @@ class SessionManager:
         nodes = [TreeNode(i, Kind(k), self.get_label(i), []) for i, k in zip(index.ids, index.kinds, strict=True)]
         roots: list[TreeNode] = []
         for ordinal, parent in enumerate(index.parents):
-            while parent != NONE and index.kinds[parent] == Kind.LEAF:  # what Pi hung on a marker hangs on its target
-                parent = index.parents[parent]
+            above = parent
+            while above != NONE and index.kinds[above] == Kind.LEAF:  # what Pi hung on a marker hangs on its target
+                above = index.parents[above]
             if index.kinds[ordinal] != Kind.LEAF:
-                (roots if parent == NONE else nodes[parent].children).append(nodes[ordinal])
+                (roots if above == NONE else nodes[above].children).append(nodes[ordinal])
         return roots
 
     def entries(self) -> Iterator[Entry]:
