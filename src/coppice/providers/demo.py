@@ -19,6 +19,7 @@ from coppice.format.messages import (
     AssistantMessage,
     ImageBlock,
     JsonObject,
+    OpaqueMessage,
     RequestMessage,
     ToolCall,
     ToolResultMessage,
@@ -354,7 +355,7 @@ def _reports(request: Request, errand: Errand | None) -> str:
                 results, called = [], {made.id: made for made in tool_calls_of(message)}
             case ToolResultMessage():
                 results.append(message)
-            case UserMessage():
+            case UserMessage() | OpaqueMessage():
                 results = []
             case _:
                 assert_never(message)
@@ -381,7 +382,7 @@ def _is_summary_request(request: Request, prompt: str) -> bool:
 
 def _summary(messages: tuple[RequestMessage, ...]) -> str:
     asked = [text_of(message.content) for message in messages[:-1] if isinstance(message, UserMessage)]
-    size = sum(len(text_of(message.content)) for message in messages)
+    size = sum(len(text_of(message.content)) for message in messages if not isinstance(message, OpaqueMessage))
     lines = [f"- {_quoted(text.split(chr(10), 1)[0])}" for text in asked[-NAMED:]]
     head = f"Summary by the demo model, which is no real model: {_count(size, 'character')} of conversation."
     return "\n".join([head, *(["The user's last prompts:"] if lines else []), *lines])

@@ -31,6 +31,7 @@ from coppice.format.messages import (
     AssistantBlock,
     AssistantMessage,
     JsonObject,
+    OpaqueMessage,
     RequestMessage,
     TextBlock,
     ThinkingBlock,
@@ -357,6 +358,8 @@ def _message_length(message: RequestMessage) -> int:
             return len(text_of(content))
         case AssistantMessage(content=content):
             return sum(map(_block_length, content))
+        case OpaqueMessage(item=item):
+            return len(str(item))
         case _:
             assert_never(message)
 
