@@ -175,6 +175,10 @@ def _reopen(desk: Desk, _: str, __: str) -> None:
     desk.session = SessionManager.open(desk.path, setup=desk.setup)
 
 
+def _new(desk: Desk, _: str, __: str) -> None:
+    desk.session = SessionManager.create("/w", setup=desk.setup)
+
+
 STEPS: dict[str, Step] = {
     "user": lambda desk, text, _: _user(desk.session, text),
     "other-user": lambda desk, text, _: _user(desk.other, text),
@@ -188,6 +192,8 @@ STEPS: dict[str, Step] = {
     "name": lambda desk, text, _: desk.session.append_session_info(text),
     "expect": lambda desk, at, text: desk.session.append_message(UserMessage(text), expect=entry_id(at)),
     "check-bridges": lambda desk, _, __: desk.session.check_bridges(),
+    "new": _new,
+    "model": lambda desk, provider, model_id: desk.session.append_model_change(provider, model_id),
     "fork": _fork,
     "clone": _clone,
     "reopen": _reopen,
