@@ -4,6 +4,7 @@ Everything a command prints that comes from a session, a path or an error goes t
 """
 
 import re
+from functools import lru_cache
 from unicodedata import combining, east_asian_width
 
 _SEQUENCES = re.compile(
@@ -31,7 +32,7 @@ def printable(text: str, *, lines: bool = False) -> str:
     return text if lines else _SPACES.sub(" ", text).strip()
 
 
-def first_line(text: str, limit: int = 2000) -> str:
+def first_line(text: str, limit: int = 500) -> str:
     """The first line of a text that is not blank, printable; looked for in the first `limit` characters only."""
     start = text[:limit].lstrip()
     return printable(_BREAKS.sub("\n", start).partition("\n")[0])
@@ -42,6 +43,7 @@ def columns(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
+@lru_cache(maxsize=4096)
 def _columns_of(character: str) -> int:
     if combining(character) or character in "\u200c\u200d\ufe0e\ufe0f":
         return 0
@@ -50,12 +52,13 @@ def _columns_of(character: str) -> int:
 
 def cut(text: str, width: int) -> str:
     """The text cut to `width` columns, the last one an ellipsis where something was cut off."""
-    if len(text) <= width // 2 or columns(text) <= width:
+    start = text[: 4 * width]  # marks over letters take no column, but nobody needs more of them than this
+    if len(start) == len(text) and columns(text) <= width:
         return text
-    kept, left = "", width - 1
-    for character in text:
-        left -= _columns_of(character)
-        if left < 0:
-            break
-        kept += character
-    return f"{kept}…" if width > 0 else ""
+    if start.isascii():
+        return f"{start[: width - 1]}…"
+    kept, left = 0, width - 1
+    while kept < len(start) and left >= _columns_of(start[kept]):
+        left -= _columns_of(start[kept])
+        kept += 1
+    return f"{start[:kept]}…"

@@ -38,4 +38,3 @@ def print_context(session: SessionManager, leaf_id: EntryId | None) -> None:
     for (entry_id, message), size in zip(pairs, sizes, strict=True):
         said = said_by(message)
         write_line(cut(f"{printable(entry_id):8}  {size:>9,}  {said.who:<11}  {said.text}", width))
-    write_notices(session.take_notices())

@@ -29,9 +29,9 @@ def print_report(session: SessionManager, *, as_json: bool) -> None:
         return
     for line in _lines(report):
         write_line(line)
-    index, path = session.index, session.session_file
+    path = session.session_file
     if path is not None:
-        write_notices(notices_of(session.store, path, since=index.facts.damage_count))
+        write_notices(notices_of(session.store, path))
 
 
 def _find_invalid_text(session: SessionManager) -> None:

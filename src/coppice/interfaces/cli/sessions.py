@@ -16,6 +16,7 @@ from coppice.interfaces.cli.session_context import print_answers, print_context
 from coppice.interfaces.cli.session_report import print_report
 from coppice.interfaces.cli.session_rows import session_json, session_line, unique_prefixes
 from coppice.interfaces.cli.session_tree import print_path, print_tree
+from coppice.interfaces.cli.words import Words
 from coppice.session.listing import all_session_files, find_session, id_in_name
 from coppice.session.manager import HERE, Expect, SessionManager
 from coppice.session.writer import Setup
@@ -31,8 +32,8 @@ def run(words: list[str]) -> int:
     """
     try:
         options = _parser().parse_args(words)
-    except SystemExit as left:  # argparse has printed its help or what is wrong
-        return left.code if isinstance(left.code, int) else 2
+    except SystemExit:  # argparse has printed its help
+        return 0
     match options.command:
         case "list":
             _list(options)
@@ -53,10 +54,8 @@ def run(words: list[str]) -> int:
 # --- words ---------------------------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="coppice sessions", description="Look at stored sessions; nothing is changed.", allow_abbrev=False
-    )
+def _parser() -> Words:
+    parser = Words(prog="coppice sessions", description="Look at stored sessions; nothing is changed.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     listing = _command(commands, "list", "the sessions of this directory, the one used last first")
     listing.add_argument("--all", action="store_true", help="the sessions of every directory")
@@ -75,22 +74,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",  # pyright: ignore[reportPrivateUsage]  (its only name)
+    commands: "argparse._SubParsersAction[Words]",  # pyright: ignore[reportPrivateUsage]  (its only name)
     name: str,
     what: str,
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=what, description=f"Print {what}.", allow_abbrev=False)
+) -> Words:
+    parser = commands.add_parser(name, help=what, description=f"Print {what}.")
     parser.add_argument("--json", action="store_true", help="print JSON, an object a line")
     parser.add_argument("--session-dir", metavar="DIR", help="where session files lie")
     return parser
 
 
-def _of_one(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _of_one(parser: Words) -> Words:
     parser.add_argument("session", metavar="FILE|ID", help="a session file, or the beginning of a session id")
     return parser
 
 
-def _with_leaf(parser: argparse.ArgumentParser) -> None:
+def _with_leaf(parser: Words) -> None:
     parser.add_argument("--leaf", metavar="ID", help="an entry's id, or null for before the first entry")
 
 
@@ -118,10 +117,9 @@ def _opened(options: argparse.Namespace, *, notices: bool = True) -> Generator[S
     try:
         if notices:
             write_notices(session.take_notices())
-        known = session.index.facts.damage_count
         yield session
-        late = session.index.facts.damages[known:] if notices else []
-        write_notices(f"{session.session_file}:{damage.line}: {damage.text}" for damage in late)
+        if notices:
+            write_notices(session.take_notices())
     finally:
         session.close()
 
