@@ -123,9 +123,10 @@ _match_role = re.compile(
     rb'\{"type":"message","id":"[^"\\]*","parentId":(?:null|"[^"\\]*"),"timestamp":"[^"\\]*","message":\{"role":"(\w+)"'
 ).match
 _match_prefix = re.compile(
-    rb'[\0\s]*\{"type":"(?!session")[^"\\]*","id":"([^"\\]{1,64})","parentId":(?:null|"([^"\\]{1,64})")[,}]'
+    rb'[\0\s]*\{\s*"type"\s*:\s*"(?!session")[^"\\]*"\s*,\s*"id"\s*:\s*"([^"\\]{1,64})"\s*,'
+    rb'\s*"parentId"\s*:\s*(?:null|"([^"\\]{1,64})")\s*[,}]'
 ).match
-_ENTRY_START = re.compile(rb'\{"type":"(?!(?:text|thinking|toolCall|image)")')
+_ENTRY_START = re.compile(rb'\{\s*"type"\s*:\s*"(?!(?:text|thinking|toolCall|image)")')
 _AFTER_ENTRY = re.compile(rb"[\0\s]*(?:\{|\Z)")
 MAX_ENTRY_STARTS = 64
 """How many places in one damaged line are tried as the start of an entry."""

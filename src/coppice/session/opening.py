@@ -140,7 +140,7 @@ def _guessed_header(line: bytes, path: Path) -> Header:
     """What a header cut off in the middle still says."""
 
     def text(key: bytes) -> str:
-        found = re.search(rb'"' + key + rb'":"([^"\\]*)"', line)
+        found = re.search(rb'"' + key + rb'"\s*:\s*"([^"\\]*)"', line)
         return found[1].decode("utf-8", "replace") if found else ""
 
     return Header(SESSION_VERSION, text(b"id") or path.stem, text(b"timestamp"), text(b"cwd"))
