@@ -1,0 +1,131 @@
+"""Appends: one entry beside the bare locked write of the same bytes, and whether the 20,000th costs what the first did."""
+
+import fcntl
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.figure import Bar, Figure, Reference, Scale, Spread, interleaved, seconds_each
+from benchmarks.workload import OUT
+from coppice.format.messages import TextBlock, UserMessage
+from coppice.session.manager import CompactionDraft, SessionManager
+from coppice.session.writer import Setup
+from coppice.storage.directory import sync_data
+
+MESSAGE_BYTES = 3_000
+WINDOW = 2_000
+"""Appends at each end of the long session that are compared, and from one compaction to the next."""
+
+MICRO, MILLI = 1e6, 1e3
+
+
+def figures(scale: Scale) -> Iterator[Figure]:
+    """Every figure of appending."""
+    yield _beside_floor(scale, sync=False)
+    yield _beside_floor(scale, sync=True)
+    yield from _long_session(scale)
+
+
+@contextmanager
+def new_session(*, sync: bool) -> Iterator[SessionManager]:
+    """A new session in a directory that is deleted afterwards."""
+    OUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=OUT) as folder:
+        directory = Path(folder)
+        manager = SessionManager.create(directory, setup=Setup(directory / "home", directory / "s", sync=sync))
+        try:
+            yield manager
+        finally:
+            manager.close()
+
+
+def message(number: int = 0) -> UserMessage:
+    """A prompt of `MESSAGE_BYTES` characters."""
+    text = f"{number:06d} " + "append this line to the log. " * (MESSAGE_BYTES // 29 + 1)
+    return UserMessage((TextBlock(text[:MESSAGE_BYTES]),), 1_767_312_000_000 + number)
+
+
+def _beside_floor(scale: Scale, *, sync: bool) -> Figure:
+    rounds, each = (scale.count(100), 20) if sync else (scale.count(200), 100)
+    with new_session(sync=sync) as manager:
+        prompt = message()
+        manager.append_message(prompt)
+        file = manager.session_file
+        assert file is not None
+        line = file.read_bytes().splitlines(keepends=True)[-1]
+        with _bare_write(file.with_name("floor"), line, sync=sync) as write:
+            ours, floor = interleaved(
+                rounds,
+                lambda: seconds_each(each, lambda: manager.append_message(prompt)),
+                lambda: seconds_each(each, write),
+            )
+    what = "lock, write, unlock, fdatasync" if sync else "lock, write, unlock"
+    return Figure(
+        f"append_message of 3 kB, {'synced' if sync else 'not synced'}",
+        "µs",
+        Spread.of(ours, MICRO),
+        Reference(what, Spread.of(floor, MICRO)),
+        Bar(1.3 if sync else 6, "ratio"),
+    )
+
+
+@contextmanager
+def _bare_write(path: Path, line: bytes, *, sync: bool) -> Iterator[Callable[[], None]]:
+    """The least an append under a lock can be."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write() -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.write(fd, line)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        if sync:
+            sync_data(fd)
+
+    try:
+        yield write
+    finally:
+        os.close(fd)
+
+
+def _long_session(scale: Scale) -> Iterator[Figure]:
+    appends = max(2 * WINDOW, scale.count(20_000))
+    rounds = 2 if scale.quick else 3
+    runs = [_each_append(appends) for _ in range(rounds)]
+    yield _ends(f"the last {WINDOW} of {appends} appends", "first", runs, Bar(1.2, "ratio"))
+    with_context = [_each_append(appends, context=True) for _ in range(1 if scale.quick else 2)]
+    yield _ends(
+        f"append and build the context, the last {WINDOW} of {appends}; a compaction every {WINDOW}",
+        "first",
+        with_context,
+        None,
+        MILLI,
+    )
+
+
+def _ends(name: str, end: str, runs: list[list[float]], bar: Bar | None, scale: float = MICRO) -> Figure:
+    first = Spread.of([median(run[:WINDOW]) for run in runs], scale)
+    last = Spread.of([median(run[-WINDOW:]) for run in runs], scale)
+    return Figure(name, "µs" if scale == MICRO else "ms", last, Reference(f"the {end} {WINDOW}", first), bar)
+
+
+def _each_append(count: int, *, context: bool = False) -> list[float]:
+    """Seconds of each append in one session, unsynced; with `context` each is followed by building the context."""
+    taken: list[float] = []
+    clock = time.perf_counter
+    with new_session(sync=False) as manager:
+        gc.collect()
+        for number in range(count):
+            prompt = message(number)
+            start = clock()
+            leaf = manager.append_message(prompt)
+            if context:
+                manager.build_session_context()
+            taken.append(clock() - start)
+            if context and number % WINDOW == WINDOW - 1:
+                manager.append_compaction(CompactionDraft("A summary. " * 300, leaf, 150_000), expect=leaf)
+    return taken
