@@ -42,20 +42,24 @@ def _messages(fields: JsonObject) -> list[JsonObject]:
             return [_message(message)] if is_object(message) else []
         case "custom_message":
             content = fields.get("content")
-            message = {"role": "custom", "customType": fields.get("customType")}
-            message |= {"content": [] if content is None else content, "display": fields.get("display")}
-            message |= {"details": fields["details"]} if "details" in fields else {}
+            message = {"role": "custom"} | _present(fields, "customType")
+            message |= {"content": [] if content is None else content} | _present(fields, "display", "details")
             return [message | {"timestamp": _unix_ms(stamp)}]
         case "branch_summary" if fields.get("summary"):
-            summary = {"role": "branchSummary", "summary": fields["summary"], "fromId": fields.get("fromId")}
+            summary = {"role": "branchSummary"} | _present(fields, "summary", "fromId")
             return [summary | {"timestamp": _unix_ms(stamp)}]
         case "compaction":
-            summary = {"role": "compactionSummary", "summary": fields.get("summary")}
-            summary |= {"tokensBefore": fields.get("tokensBefore"), "timestamp": _unix_ms(stamp)}
+            summary = {"role": "compactionSummary"} | _present(fields, "summary", "tokensBefore")
+            summary |= {"timestamp": _unix_ms(stamp)}
             system = fields.get("systemMessage")
             return [system, summary] if is_object(system) else [summary]
         case _:
             return []
+
+
+def _present(fields: JsonObject, *keys: str) -> JsonObject:
+    """Those of the fields that are there."""
+    return {key: fields[key] for key in keys if key in fields}
 
 
 def _message(message: JsonObject) -> JsonObject:
