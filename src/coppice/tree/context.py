@@ -3,7 +3,7 @@
 Step 5, what a provider is sent, is in pairing.py.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, assert_never
 
@@ -42,6 +42,7 @@ from coppice.format.messages import (
 from coppice.tree.family import NONE
 from coppice.tree.index import TreeIndex
 from coppice.tree.path import is_on_path, path_to
+from coppice.tree.replacement import Replacement, replaced_messages, replacement_of
 
 
 class ModelRef(NamedTuple):
@@ -60,10 +61,23 @@ class SessionContext(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The ordinals of the context entries, and what is wrong with the compaction's kept range, if anything."""
+    """The ordinals of the context entries, and what is wrong with the compaction's kept range, if anything.
+
+    ``first_new`` is the position of the first entry after the newest compaction (0 without one).
+    """
 
     ordinals: list[int]
     problem: str | None
+    first_new: int = 0
+
+
+class ContextView(NamedTuple):
+    """A context in full: its entries, its messages as (entry id, message), and where what came after the newest
+    compaction begins among the entries."""
+
+    entries: list[Entry]
+    pairs: list[tuple[EntryId, Message]]
+    first_new: int
 
 
 def select(index: TreeIndex, leaf: int, compaction: CompactionEntry | None) -> Selection:
@@ -72,8 +86,8 @@ def select(index: TreeIndex, leaf: int, compaction: CompactionEntry | None) -> S
         return Selection(path_to(index, leaf), None)
     newest = index.newest.compaction[leaf]
     after = path_to(index, leaf, above=newest)
-    kept, problem = _kept(index, newest, compaction)
-    return Selection([newest, *kept, *after], problem)
+    kept, problem = ([], None) if replacement_of(compaction) is not None else _kept(index, newest, compaction)
+    return Selection([newest, *kept, *after], problem, 1 + len(kept))
 
 
 def _kept(index: TreeIndex, newest: int, compaction: CompactionEntry) -> tuple[list[int], str | None]:
@@ -96,29 +110,54 @@ def edits_in(entries: Iterable[Entry]) -> dict[EntryId, ContextEditEntry]:
     return {entry.target_id: entry for entry in entries if isinstance(entry, ContextEditEntry)}
 
 
-def messages_of(entries: Sequence[Entry]) -> list[Message]:
-    """The messages that the context entries become, edits applied, in path order."""
-    edits = edits_in(entries)
-    messages: list[Message] = []
-    for position, entry in enumerate(entries):
-        if isinstance(entry, MessageEntry) and not edits:
-            messages.append(entry.message)
-        else:
-            edit = edits.get(entry.id)
-            found = _messages_of(entry, newest=position == 0)
-            messages.extend(found if edit is None else _edited(found, edit))
-    return messages
+def messages_of(entries: Sequence[Entry], referred: Mapping[EntryId, Entry] | None = None) -> list[Message]:
+    """The messages that the context entries become, edits applied, in path order.
+
+    `referred` are the entries that a compaction's replacement refers to.
+    """
+    if not edits_in(entries) and not (entries and isinstance(entries[0], CompactionEntry)):
+        messages: list[Message] = []
+        for entry in entries:  # the common case, written out: nothing is edited or compacted
+            if isinstance(entry, MessageEntry):
+                messages.append(entry.message)
+            else:
+                messages.extend(_messages_of(entry, newest=False))
+        return messages
+    return [message for _, message in message_pairs(entries, referred)]
 
 
-def message_pairs(entries: Sequence[Entry]) -> list[tuple[EntryId, Message]]:
+def message_pairs(
+    entries: Sequence[Entry], referred: Mapping[EntryId, Entry] | None = None
+) -> list[tuple[EntryId, Message]]:
     """As `messages_of`, each message with the id of its entry."""
     edits = edits_in(entries)
     pairs: list[tuple[EntryId, Message]] = []
     for position, entry in enumerate(entries):
-        found = _messages_of(entry, newest=position == 0)
-        edit = edits.get(entry.id)
-        pairs.extend((entry.id, message) for message in (found if edit is None else _edited(found, edit)))
+        replacement = replacement_of(entry) if position == 0 else None
+        if replacement is not None and isinstance(entry, CompactionEntry):
+            pairs += _replaced(entry, replacement, referred or {}, edits)
+        else:
+            pairs += [(entry.id, message) for message in _projected(entry, edits, newest=position == 0)]
     return pairs
+
+
+def _projected(entry: Entry, edits: Mapping[EntryId, ContextEditEntry], *, newest: bool) -> Sequence[Message]:
+    found = _messages_of(entry, newest=newest)
+    edit = edits.get(entry.id)
+    return found if edit is None else _edited(found, edit)
+
+
+def _replaced(
+    compaction: CompactionEntry,
+    replacement: Replacement,
+    referred: Mapping[EntryId, Entry],
+    edits: Mapping[EntryId, ContextEditEntry],
+) -> list[tuple[EntryId, Message]]:
+    messages = {entry_id: tuple(_projected(entry, edits, newest=False)) for entry_id, entry in referred.items()}
+    edit = edits.get(compaction.id)
+    if edit is not None and edit.replacement is None:
+        return []
+    return replaced_messages(compaction.id, replacement, messages, _compaction_messages(compaction)[-1])
 
 
 def _messages_of(entry: Entry, *, newest: bool) -> Sequence[Message]:

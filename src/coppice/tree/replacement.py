@@ -1,0 +1,78 @@
+"""A compaction's replacement: the list that stands in the context's place (docs/format.md, Compactions that replace). Pure.
+
+Items: ``{"entry": id}`` is a stored entry's message, edits in force applied; ``{"message": …}`` a message held here
+because it was cut; ``{"summary": true}`` the compaction's own summary; ``{"item": …}`` a provider's opaque item, bound
+as ``details.binding`` says.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coppice.format.entries import CompactionEntry, Entry
+from coppice.format.lenient import message_from
+from coppice.format.messages import Binding, EntryId, JsonObject, Message, OpaqueMessage, UserMessage, is_object
+
+LOST = "[message lost]"
+"""What stands for a reference that cannot be read."""
+
+
+class Replacement(NamedTuple):
+    """The replacement of a compaction: its items as JSON, and whose its opaque items are."""
+
+    items: tuple[JsonObject, ...]
+    binding: Binding
+
+    @property
+    def references(self) -> tuple[EntryId, ...]:
+        """The ids of the entries it refers to, in order."""
+        return tuple(EntryId(item["entry"]) for item in self.items if isinstance(item.get("entry"), str))
+
+    @property
+    def has_opaque(self) -> bool:
+        """Whether an opaque item is among them."""
+        return any("item" in item for item in self.items)
+
+
+def replacement_of(entry: Entry | None) -> Replacement | None:
+    """The replacement a compaction carries; None where it has none (Pi's own have none)."""
+    if not isinstance(entry, CompactionEntry) or not is_object(entry.details):
+        return None
+    items = entry.details.get("replacement")
+    if not isinstance(items, list):
+        return None
+    binding = entry.details.get("binding")
+    return Replacement(
+        tuple(item for item in items if is_object(item)),  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
+        _binding(binding) if is_object(binding) else Binding("", ""),
+    )
+
+
+def _binding(fields: JsonObject) -> Binding:
+    def text(key: str) -> str | None:
+        value = fields.get(key)
+        return value if isinstance(value, str) else None
+
+    return Binding(text("provider") or "", text("api") or "", text("baseUrl"), text("account"))
+
+
+def replaced_messages(
+    compaction: EntryId, replacement: Replacement, referred: Mapping[EntryId, tuple[Message, ...]], summary: Message
+) -> list[tuple[EntryId, Message]]:
+    """The messages of a replacement, each with the id of the entry it comes from.
+
+    `referred` are the messages that the referenced entries become, edits applied; what is not there is lost.
+    """
+    pairs: list[tuple[EntryId, Message]] = []
+    for item in replacement.items:
+        name = item.get("entry")
+        if isinstance(name, str):
+            entry_id = EntryId(name)
+            messages = referred.get(entry_id, (UserMessage(LOST),))
+            pairs += [(entry_id, message) for message in messages]
+        elif is_object(item.get("message")):
+            pairs.append((compaction, message_from(item["message"])))
+        elif is_object(item.get("item")):
+            pairs.append((compaction, OpaqueMessage(item["item"], replacement.binding)))
+        elif item.get("summary"):
+            pairs.append((compaction, summary))
+    return pairs
