@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -129,6 +130,16 @@ def test_a_session_directory_of_its_own_is_listed(coppice: Coppice, project: Pat
     assert objects(coppice("sessions", "list", "--json").out) == []
     (row,) = objects(coppice("sessions", "list", "--json", "--session-dir", "../own").out)
     assert (os.path.samefile(row["path"], file_of(session)), row["firstPrompt"]) == (True, "kept apart")
+
+
+def test_a_session_file_that_cannot_be_opened_is_named_in_the_list(coppice: Coppice, tmp_path: Path) -> None:
+    directory = tmp_path / "own"
+    directory.mkdir()
+    (directory / "2026-01-02T03-04-05-678Z_gone.jsonl").symlink_to(tmp_path / "nowhere")
+    shown = coppice("sessions", "list", "--all", "--session-dir", str(directory))
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("cannot be read")
+    assert shown.out.endswith("_gone.jsonl: no such session file\n")
 
 
 # --- show ----------------------------------------------------------------------------------------
@@ -305,6 +316,20 @@ def test_half_characters_come_out_as_escapes_and_the_rest_as_it_is(coppice: Copp
     assert "half \ufffd é 😀" in coppice("sessions", "tree", str(file)).out
 
 
+def test_a_session_of_version_1_is_looked_at_under_ids_that_stay_the_same(coppice: Coppice, tmp_path: Path) -> None:
+    old = [
+        {"type": "session", "id": "one", "timestamp": "2025-01-02T03:04:05.678Z", "cwd": "/x"},
+        *({key: value for key, value in entry.items() if key not in ("id", "parentId")} for entry in chain(3)),
+    ]
+    file = private_file(tmp_path / "old.jsonl", "".join(json.dumps(line) + "\n" for line in old))
+    path = objects(coppice("sessions", "path", str(file), "--json").out)
+    assert [entry["message"]["content"] for entry in path] == ["text 0", "text 1", "text 2"]
+    assert [entry["parentId"] for entry in path] == [None, path[0]["id"], path[1]["id"]]
+    tree = coppice("sessions", "tree", str(file), "--leaf", path[1]["id"])
+    assert tree.out.splitlines()[1] == f"● {path[1]['id']} user: text 1 ← you are here"
+    assert objects(coppice("sessions", "show", str(file), "--json").out)[0]["version"] == 1
+
+
 @pytest.mark.case("P08")
 def test_the_tree_of_a_deep_session_with_branches_is_whole_in_file_order_and_in_time(
     coppice: Coppice, tmp_path: Path
@@ -355,6 +380,19 @@ def test_a_pipe_that_closes_early_ends_the_tree_silently(coppice: Coppice, tmp_p
         assert process.stdout.readline() == "● 00000000 user: text 0\n".encode()
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (b"", 141)
+
+
+def test_ctrl_c_ends_a_command_whose_reader_waits_with_one_line(coppice: Coppice, tmp_path: Path) -> None:
+    file = private_file(tmp_path / "long.jsonl", session_lines(*chain(20_000)))
+    command = [sys.executable, "-m", "coppice", "sessions", "tree", str(file)]
+    with subprocess.Popen(
+        command, env=coppice.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert (process.stderr.read(), process.wait()) == (b"coppice: interrupted\n", 130)
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\r\n\x9b1mbold \u202eevil\u2066 \x00\x07\ud800 end"

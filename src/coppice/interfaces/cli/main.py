@@ -30,6 +30,7 @@ def main(argv: list[str]) -> int:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return _refused(what, FAILED)
     except KeyboardInterrupt:
+        forget_standard_output()  # the reader may be what is waited for
         return _refused("interrupted", INTERRUPTED)
     return code
 

@@ -19,6 +19,9 @@ from coppice.tree.path import tips
 BATCH = 500
 """Lines read at once while looking for invalid UTF-8 (our choice)."""
 
+SHOWN_TIPS = 5
+"""Tips named for people, the newest; JSON has them all."""
+
 
 def print_report(session: SessionManager, *, as_json: bool) -> None:
     """Print the report on a session."""
@@ -108,7 +111,11 @@ def _lines(report: JsonObject) -> Iterator[str]:
         yield f"name      {first_line(report['name'])}"
     kinds = ", ".join(f"{count:,} {name}" for name, count in report["kinds"].items())
     yield f"entries   {report['entries']:,}" + (f": {kinds}" if kinds else "")
-    yield f"tree      {report['roots']} roots, {report['branchPoints']:,} branch points, {len(report['tips']):,} tips"
+    tips_shown = ", ".join(printable(tip) for tip in report["tips"][-SHOWN_TIPS:])
+    yield (
+        f"tree      {report['roots']:,} roots, {report['branchPoints']:,} branch points, {len(report['tips']):,} tips"
+        + (f", the last {tips_shown}" if tips_shown else "")
+    )
     yield f"leaf      {plain('leaf') if report['leaf'] else 'before the first entry'}"
     model = report["model"]
     named = printable(f"{model['provider']}/{model['modelId']}") if model else "none yet"
