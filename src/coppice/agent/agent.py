@@ -12,8 +12,9 @@ from pathlib import Path
 from coppice.agent.loop import close_turn, run_until_finished
 from coppice.agent.queues import Kind, Queues
 from coppice.agent.run import Options, Run
+from coppice.agent.step import Finished, next_step
 from coppice.errors import Busy, CoppiceError, NothingToContinue, UnknownModel
-from coppice.format.entries import MessageEntry
+from coppice.format.entries import CustomMessageEntry, MessageEntry
 from coppice.format.events import (
     AgentEnd,
     AgentEvent,
@@ -24,7 +25,7 @@ from coppice.format.events import (
     Notice,
     QueueUpdate,
 )
-from coppice.format.messages import AssistantMessage, Content, EntryId, Message, UserMessage
+from coppice.format.messages import Content, EntryId, Message, UserMessage
 from coppice.providers.base import Model, ModelInfo
 from coppice.session.drafts import now_ms
 from coppice.session.manager import SessionManager
@@ -34,15 +35,38 @@ Listener = Callable[[AgentEvent], None]
 """Hears every event, in order, on the event loop's thread. It must not block."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentState:
-    """What an agent is at this moment."""
+    """What an agent is. Each field is worked out when it is read; nothing is kept here."""
 
-    messages: tuple[Message, ...]
-    model: ModelInfo | None
-    thinking_level: str
-    is_running: bool
-    tools: tuple[str, ...]
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: "Agent") -> None:
+        self._agent = agent
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The context at the session's leaf."""
+        return tuple(self._agent.session.build_session_context().messages)
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The model that is asked; None before there is one."""
+        return self._agent.kit.model.info if self._agent.kit.model is not None else None
+
+    @property
+    def thinking_level(self) -> str:
+        """The thinking level in force at the leaf."""
+        return self._agent.session.thinking_level()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is active."""
+        return self._agent.is_running
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools the model is offered."""
+        return tuple(self._agent.kit.tools or ())
 
 
 def _no_prompt() -> str:
@@ -51,7 +75,7 @@ def _no_prompt() -> str:
 
 @dataclass(slots=True)
 class Kit:
-    """What an agent works with; may be changed between requests.
+    """What an agent works with; what is changed here counts from the next run on.
 
     ``system_prompt`` is called before each run, so it is always current. ``output_dir`` takes files with full outputs
     of tools (None: a directory under the session's home).
@@ -78,12 +102,8 @@ class Agent:
 
     @property
     def state(self) -> AgentState:
-        """The state now; messages are the context at the session's leaf."""
-        context = self.session.build_session_context()
-        info = self.kit.model.info if self.kit.model is not None else None
-        return AgentState(
-            tuple(context.messages), info, context.thinking_level, self.is_running, tuple(self.kit.tools or ())
-        )
+        """What the agent is, whenever it is asked."""
+        return AgentState(self)
 
     @property
     def is_running(self) -> bool:
@@ -131,14 +151,12 @@ class Agent:
             Busy, UnknownModel, BridgeNeedsConsent, StorageFailure: as `prompt`.
         """
         self._check_ready()
-        leaf = self.session.get_leaf_id()
-        newest = [entry for entry in self.session.turn_after(None) if isinstance(entry, MessageEntry)]
-        if not newest:
+        newest = self.session.turn_after(None)
+        if not any(isinstance(entry, MessageEntry | CustomMessageEntry) for entry in newest):
             raise NothingToContinue("there is nothing to continue: no message stands before this place")
-        last = newest[-1].message
-        if isinstance(last, AssistantMessage) and last.stop_reason == "stop":
+        if next_step(newest, None) == Finished("stop"):
             raise NothingToContinue("there is nothing to continue: the last reply is complete")
-        await self._start(leaf, ())
+        await self._start(self.session.get_leaf_id(), ())
 
     async def _start(self, since: EntryId | None, announced: tuple[AgentEvent, ...]) -> None:
         task = asyncio.create_task(self._run(since, announced))
@@ -171,7 +189,6 @@ class Agent:
         )
 
     async def _run(self, since: EntryId | None, announced: tuple[AgentEvent, ...]) -> None:
-        failure: BaseException | None = None
         aborted = False
         before = self._parent_of(since) if announced else since
         try:
@@ -183,17 +200,16 @@ class Agent:
                 aborted = True
                 close_turn(run, since)
         except CoppiceError as error:
-            failure = error
             self.emit(Notice("error", str(error)))
-        except Exception as error:  # noqa: BLE001  (the fence: the outermost run)
-            failure = error
+            raise
+        except Exception as error:
             self.emit(Notice("error", f"the run failed: {type(error).__name__}: {error}"))
-        self._settle(before, aborted)
-        if failure is not None:
-            raise failure
+            raise
+        finally:  # whatever a listener raises, the agent is idle again
+            self._task = None
+            self._tell_end(before, aborted)
 
-    def _settle(self, before: EntryId | None, aborted: bool) -> None:
-        self._task = None
+    def _tell_end(self, before: EntryId | None, aborted: bool) -> None:
         made = [entry for entry in self.session.path_after(before) if isinstance(entry, MessageEntry)]
         self.emit(AgentEnd(tuple(entry.id for entry in made), tuple(entry.message for entry in made)))
         self.emit(AgentSettled(aborted))
@@ -227,14 +243,14 @@ class Agent:
         """Ask the active run to stop; whether there is one. It settles a little later."""
         if self._task is None:
             return False
-        self._task.cancel()
+        _cancel(self._task)
         return True
 
     async def abort(self) -> None:
         """Stop the active run and wait until it has settled: every call has a result then."""
         task = self._task
         if task is not None:
-            task.cancel()
+            _cancel(task)
             await asyncio.wait([task])
 
     async def wait_for_idle(self) -> None:
@@ -242,3 +258,8 @@ class Agent:
         task = self._task
         if task is not None:
             await asyncio.wait([task])
+
+
+def _cancel(task: "asyncio.Task[None]") -> None:
+    """Cancel a run after what is due already: one that was made just now begins before, or it could not end properly."""
+    asyncio.get_running_loop().call_soon(task.cancel)

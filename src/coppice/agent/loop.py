@@ -3,6 +3,7 @@
 Decisions are in step.py; here is only what acts on them, and where waiting messages come in.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from coppice.agent.execute import close_calls, run_tools
@@ -22,53 +23,58 @@ async def run_until_finished(run: Run, since: EntryId | None, opening: Sequence[
 
     Raises:
         StorageFailure: something could not be stored.
-        LeafMoved: the leaf moved while a reply was made.
+        LeafMoved: the leaf was moved away meanwhile.
         asyncio.CancelledError: aborted; `close_turn` then leaves every call with a result.
     """
     while True:
+        run.check_below(since)
         match next_step(run.session.turn_after(since), since):
             case CallModel():
-                await _call_model(run, since, opening)
+                await _call_model(run, since, "steering", opening)
                 opening = ()
-            case RunTools(calls=calls, reply_id=reply_id):
-                results = await run_tools(run, calls)
-                _end_turn(run, reply_id, results)
+            case RunTools() as step:
+                await asyncio.sleep(0)  # an abort that is due comes before any tool begins
+                results = await run_tools(run, step)
+                _end_turn(run, step.reply_id, results)
             case Finished(reason=reason):
-                if reason in ("error", "aborted") or not _let_in_more(run):
+                due = None if reason in ("error", "aborted") else _what_waits(run)
+                if due is None:
                     return reason
+                await _call_model(run, since, due)
 
 
-async def _call_model(run: Run, since: EntryId | None, opening: Sequence[AgentEvent]) -> None:
+async def _call_model(run: Run, since: EntryId | None, due: Kind, opening: Sequence[AgentEvent] = ()) -> None:
+    """One turn up to its reply; messages that wait as `due` enter before it."""
     for event in (TurnStart(), *opening):
         run.emit(event)
     run.pass_on_notices()
-    let_in(run, "steering", run.options.steering)
+    let_in(run, due, run.options.steering if due == "steering" else run.options.follow_up)
     reply = await sample(run)
     if not isinstance(next_step(run.session.turn_after(since), since), RunTools):
         run.emit(TurnEnd(reply, ()))
 
 
-def _let_in_more(run: Run) -> bool:
-    """After a final reply: steering that came too late for a turn, else follow-ups."""
-    return let_in(run, "steering", run.options.steering) or let_in(run, "followUp", run.options.follow_up)
+def _what_waits(run: Run) -> Kind | None:
+    """What enters after a final reply: steering that came too late for a turn, else follow-ups."""
+    kinds: tuple[Kind, ...] = ("steering", "followUp")
+    return next((kind for kind in kinds if run.queues.waiting(kind)), None)
 
 
-def let_in(run: Run, kind: Kind, how: Take) -> bool:
-    """Store the waiting messages that are due; whether there were any."""
+def let_in(run: Run, kind: Kind, how: Take) -> None:
+    """Store the waiting messages that are due."""
     due = run.queues.take(kind, how)
     for item in due:
         run.store(item.message, entry_id=item.id)
         run.queues.done(item.id)
     if due:
         run.emit(QueueUpdate(*run.queue_texts()))
-    return bool(due)
 
 
 def close_turn(run: Run, since: EntryId | None) -> None:
     """After an abort: give every call of this run that has no result one, and end the turn."""
     step = next_step(run.session.turn_after(since), since)
     if isinstance(step, RunTools):
-        close_calls(run, step.calls)
+        close_calls(run, step)
     for entry in run.session.turn_after(since):
         if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
             _end_turn(run, entry.id, _results_after(run, since))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coppice.agent.queues import Queues, Take
+from coppice.errors import LeafMoved
 from coppice.format.events import AgentEvent, MessageEnd, MessageStart, Notice
 from coppice.format.messages import EntryId, Message
 from coppice.providers.base import Model, ToolSchema
@@ -12,6 +13,7 @@ from coppice.providers.retry import BASE_MS, CAP_MS, MAX_ATTEMPTS
 from coppice.session.manager import SessionManager
 from coppice.tools.base import Tool
 from coppice.tree.pairing import Reader
+from coppice.tree.path import is_on_path
 
 Emit = Callable[[AgentEvent], None]
 
@@ -55,12 +57,25 @@ class Run:
         """The tools as the model is told of them."""
         return tuple(ToolSchema(tool.name, tool.description, tool.parameters) for tool in self.tools.values())
 
-    def store(self, message: Message, *, entry_id: EntryId | None = None) -> EntryId:
+    def check_below(self, entry_id: EntryId | None) -> None:
+        """Refuse to go on where the leaf was moved away from what a run began at, or from the reply it answers.
+
+        Raises:
+            LeafMoved: the leaf is not below `entry_id` (None is above everything).
+        """
+        session = self.session
+        if entry_id is not None and not is_on_path(session.index, session.store.ordinal(entry_id), session.leaf):
+            leaf = session.get_leaf_id() or "before the first entry"
+            raise LeafMoved(f"the leaf was moved to {leaf} while a run was active, away from {entry_id}; the run ended")
+
+    def store(self, message: Message, *, entry_id: EntryId | None = None, below: EntryId | None = None) -> EntryId:
         """Store a message, then say so. Nobody hears of it before it is on disk.
 
         Raises:
+            LeafMoved: the leaf is not below the entry `below` any more.
             StorageFailure: it could not be stored.
         """
+        self.check_below(below)
         stored = self.session.append_message(message, entry_id=entry_id)
         self.emit(MessageStart(message))
         self.emit(MessageEnd(message, stored))

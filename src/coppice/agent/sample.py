@@ -20,8 +20,11 @@ from coppice.format.events import (
 )
 from coppice.format.messages import AssistantMessage, EntryId
 from coppice.providers.base import Request
-from coppice.providers.retry import GiveUp, Wait, next_try
+from coppice.providers.retry import GiveUp, Verdict, Wait, next_try
 from coppice.session.drafts import now_ms
+
+ABORTED = "aborted by the user"
+"""What a reply that was aborted gives as its error."""
 
 
 async def sample(run: Run) -> AssistantMessage:
@@ -36,15 +39,20 @@ async def sample(run: Run) -> AssistantMessage:
     attempt = 0
     while True:
         draft = ReplyDraft(run.model.info, run.session.thinking_level())
+        leaf = run.session.get_leaf_id()
         try:
-            reply = await _stream(run, draft)
+            reply = await _stream(run, draft, leaf)
         except ProviderError as error:
             attempt += 1
-            failed = await _after_failure(run, draft, error, attempt)
-            if failed is not None:
-                return failed
+            match _verdict(run, error, attempt):
+                case GiveUp(reason=reason):
+                    return _give_up(run, draft, leaf, reason, attempt)
+                case Wait(delay_ms=delay):
+                    await _wait(run, draft, leaf, AutoRetryStart(attempt, run.options.max_retries, delay, str(error)))
         except asyncio.CancelledError:
-            _store_cut(run, draft, "aborted", "aborted by the user")
+            _store_cut(run, draft, leaf, "aborted", ABORTED)
+            if attempt:
+                run.emit(AutoRetryEnd(success=False, attempt=attempt, final_error=ABORTED))
             raise
         else:
             if attempt:
@@ -52,13 +60,12 @@ async def sample(run: Run) -> AssistantMessage:
             return reply
 
 
-async def _stream(run: Run, draft: ReplyDraft) -> AssistantMessage:
-    leaf, level = run.session.get_leaf_id(), run.session.thinking_level()
+async def _stream(run: Run, draft: ReplyDraft, leaf: EntryId | None) -> AssistantMessage:
     request = Request(
         system_prompt=run.system_prompt,
         messages=run.session.request_messages(run.reader),
         tools=run.schemas(),
-        thinking_level=level,
+        thinking_level=run.session.thinking_level(),
         max_output=run.options.max_output,
         cache_key=run.session.session_id,
     )
@@ -89,20 +96,20 @@ def _store_reply(run: Run, draft: ReplyDraft, reply: AssistantMessage, leaf: Ent
     return reply
 
 
-def _store_cut(run: Run, draft: ReplyDraft, stop_reason: str, error: str) -> AssistantMessage:
+def _store_cut(run: Run, draft: ReplyDraft, leaf: EntryId | None, stop_reason: str, error: str) -> AssistantMessage:
     """Store a reply that was cut off, as far as it came."""
     message = draft.message(stop_reason, now_ms(), error)
-    stored = run.session.append_message(message)
+    stored = run.session.append_message(message, expect=leaf)
     if draft.is_empty:
         run.emit(MessageStart(message))
     run.emit(MessageEnd(message, stored))
+    run.pass_on_notices()
     return message
 
 
-async def _after_failure(run: Run, draft: ReplyDraft, error: ProviderError, attempt: int) -> AssistantMessage | None:
-    """Wait before the next try (None), or give up: the failed reply."""
+def _verdict(run: Run, error: ProviderError, attempt: int) -> Verdict:
     options = run.options
-    verdict = next_try(
+    return next_try(
         error,
         attempt,
         max_attempts=options.max_retries,
@@ -110,19 +117,25 @@ async def _after_failure(run: Run, draft: ReplyDraft, error: ProviderError, atte
         cap_ms=options.retry_cap_ms,
         jitter=random.random() / 4,
     )
-    match verdict:
-        case GiveUp(reason=reason):
-            failed = _store_cut(run, draft, "error", reason)
-            if attempt > 1:
-                run.emit(AutoRetryEnd(success=False, attempt=attempt - 1, final_error=reason))
-            return failed
-        case Wait(delay_ms=delay):
-            if not draft.is_empty:
-                _store_cut(run, draft, "error", str(error))
-            run.emit(AutoRetryStart(attempt, options.max_retries, delay, str(error)))
-            try:
-                await asyncio.sleep(delay / 1000)
-            except asyncio.CancelledError:
-                _store_cut(run, ReplyDraft(run.model.info, run.session.thinking_level()), "aborted", str(error))
-                raise
-            return None
+
+
+def _give_up(run: Run, draft: ReplyDraft, leaf: EntryId | None, reason: str, attempt: int) -> AssistantMessage:
+    failed = _store_cut(run, draft, leaf, "error", reason)
+    if attempt > 1:
+        run.emit(AutoRetryEnd(success=False, attempt=attempt - 1, final_error=reason))
+    return failed
+
+
+async def _wait(run: Run, draft: ReplyDraft, leaf: EntryId | None, announced: AutoRetryStart) -> None:
+    """Wait before the next try. Aborted meanwhile, the failure that was waited for is stored."""
+    if not draft.is_empty:
+        _store_cut(run, draft, leaf, "error", announced.error_message)
+        leaf = run.session.get_leaf_id()
+    run.emit(announced)
+    try:
+        await asyncio.sleep(announced.delay_ms / 1000)
+    except asyncio.CancelledError:
+        nothing = ReplyDraft(run.model.info, run.session.thinking_level())
+        _store_cut(run, nothing, leaf, "aborted", announced.error_message)
+        run.emit(AutoRetryEnd(success=False, attempt=announced.attempt, final_error=ABORTED))
+        raise

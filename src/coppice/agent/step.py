@@ -85,8 +85,11 @@ def _results(entries: Sequence[Entry]) -> list[ToolResultMessage]:
 
 def _unanswered(calls: tuple[ToolCall, ...], answered: set[ToolCallId]) -> tuple[ToolCall, ...]:
     """The calls without a result; of several with one id the first."""
-    waiting = {call.id: call for call in reversed(calls) if call.id not in answered}
-    return tuple(call for call in calls if waiting.get(call.id) is call)
+    waiting: dict[ToolCallId, ToolCall] = {}
+    for call in calls:
+        if call.id not in answered:
+            waiting.setdefault(call.id, call)
+    return tuple(waiting.values())
 
 
 def _is_answered_by_more(entries: Sequence[Entry]) -> bool:
