@@ -13,7 +13,7 @@ import pytest
 from tests.interfaces.cli.command import Coppice, Ended
 
 from coppice.format.messages import AssistantMessage, EntryId, TextBlock, ToolCall, ToolCallId, UserMessage
-from coppice.session.manager import SessionManager
+from coppice.session.manager import CompactionDraft, SessionManager
 from coppice.session.writer import Setup
 
 KEYS = ["leaf", "name", "labels", "thinkingLevel", "model", "entries", "messages"]
@@ -308,6 +308,33 @@ def test_the_context_for_people_lists_roles_and_sizes(coppice: Coppice, branched
     assert len(lines) == 4
 
 
+def test_a_compaction_that_brings_its_own_list_is_shown_with_that_list(
+    coppice: Coppice, setup: Setup, project: Path
+) -> None:
+    session = SessionManager.create(project, setup=setup)
+    first = session.append_message(user("one"))
+    session.append_message(user("two"))
+    items = [
+        {"entry": first},
+        {"message": {"role": "user", "content": "cut", "timestamp": 3}},
+        {"item": {"type": "compaction", "encrypted_content": "x"}},
+        {"summary": True},
+    ]
+    details = {"replacement": items, "binding": {"provider": "maker", "api": "responses"}}
+    compaction = CompactionDraft("so far", None, 5, details)
+    compacted = session.append_compaction(compaction, expect=session.get_leaf_id())
+    after = session.append_message(user("three"))
+    edit = session.append_context_edit(first, "one, edited")
+    session.close()
+    (answer,) = objects(coppice("sessions", "context", str(file_of(session)), "--json").out)
+    assert answer["entries"] == [compacted, after, edit]
+    assert [message.get("content", message["role"]) for message in answer["messages"]] == [
+        "one, edited", "cut", "coppice.opaque", "compactionSummary", "three",
+    ]  # fmt: skip
+    lines = coppice("sessions", "context", str(file_of(session))).out.splitlines()
+    assert [line.split()[2] for line in lines[1:]] == ["user", "user", "opaque", "compactionSummary", "user"]
+
+
 def test_half_characters_come_out_as_escapes_and_the_rest_as_it_is(coppice: Coppice, tmp_path: Path) -> None:
     file = private_file(tmp_path / "half.jsonl", session_lines(message("0000000a", None, "half \ud83d é 😀")))
     answer = coppice("sessions", "context", str(file), "--json")
@@ -393,6 +420,22 @@ def test_ctrl_c_ends_a_command_whose_reader_waits_with_one_line(coppice: Coppice
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert (process.stderr.read(), process.wait()) == (b"coppice: interrupted\n", 130)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_a_full_disk_under_the_output_is_told_in_one_line(coppice: Coppice, branched: SessionManager) -> None:
+    command = [sys.executable, "-m", "coppice", "sessions", "tree", str(branched.session_file)]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=coppice.environment(), stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"coppice: No space left on device\n")
+
+
+def test_a_locale_without_the_characters_gets_question_marks(coppice: Coppice, branched: SessionManager) -> None:
+    command = [sys.executable, "-m", "coppice", "sessions", "tree", str(branched.session_file)]
+    environment = coppice.environment() | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"? ")
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\r\n\x9b1mbold \u202eevil\u2066 \x00\x07\ud800 end"

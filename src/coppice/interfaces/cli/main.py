@@ -27,8 +27,8 @@ def main(argv: list[str]) -> int:
     except CoppiceError as error:
         return _refused(str(error), FAILED)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return _refused(what, FAILED)
+        what = error.strerror or str(error)
+        return _refused(f"{error.filename}: {what}" if error.filename else what, FAILED)
     except KeyboardInterrupt:
         forget_standard_output()  # the reader may be what is waited for
         return _refused("interrupted", INTERRUPTED)
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
 def _refused(what: str, code: int) -> int:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:  # the disk is full, or nobody reads: said below, or said by their leaving
         forget_standard_output()
     write_notices([what])
     return code

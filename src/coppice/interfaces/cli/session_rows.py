@@ -30,6 +30,7 @@ from coppice.format.messages import (
     CustomMessage,
     ImageBlock,
     Message,
+    OpaqueMessage,
     SystemMessage,
     ToolResultMessage,
     UnknownMessage,
@@ -161,6 +162,8 @@ def said_by(message: Message) -> Said:
             return Said("compactionSummary", first_line(message.summary))
         case SystemMessage():
             return Said("system", first_line(text_of(message.content)))
+        case OpaqueMessage():
+            return Said("opaque", "(what the provider's own compaction made of the conversation)")
         case UnknownMessage():
             return Said(first_line(str(message.fields.get("role"))), "(a role coppice does not know)")
         case _:
