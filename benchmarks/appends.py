@@ -93,24 +93,22 @@ def _bare_write(path: Path, line: bytes, *, sync: bool) -> Iterator[Callable[[],
 
 
 def _long_session(scale: Scale) -> Iterator[Figure]:
-    appends = max(2 * WINDOW, scale.count(20_000))
-    rounds = 2 if scale.quick else 3
-    runs = [_each_append(appends) for _ in range(rounds)]
-    yield _ends(f"the last {WINDOW} of {appends} appends", "first", runs, Bar(1.2, "ratio"))
-    with_context = [_each_append(appends, context=True) for _ in range(1 if scale.quick else 2)]
-    yield _ends(
-        f"append and build the context, the last {WINDOW} of {appends}; a compaction every {WINDOW}",
-        "first",
-        with_context,
-        None,
-        MILLI,
-    )
+    appends = max(3 * WINDOW, scale.count(20_000))
+    runs = [_each_append(appends) for _ in range(2 if scale.quick else 3)]
+    first, last = _windows(runs, 0, MICRO), _windows(runs, -1, MICRO)
+    beside = Reference(f"the first {WINDOW}", first)
+    yield Figure(f"the last {WINDOW} of {appends} appends, each", "µs", last, beside, Bar(1.2, "ratio"))
+    runs = [_each_append(appends, context=True) for _ in range(1 if scale.quick else 2)]
+    second, last = _windows(runs, 1, MILLI), _windows(runs, -1, MILLI)
+    beside = Reference(f"the first {WINDOW} behind a compaction", second)
+    before = f"before any compaction {_windows(runs, 0, MILLI).median:.3f} ms; a compaction every {WINDOW}"
+    yield Figure(f"the same, each followed by its context, the last {WINDOW}", "ms", last, beside, note=before)
 
 
-def _ends(name: str, end: str, runs: list[list[float]], bar: Bar | None, scale: float = MICRO) -> Figure:
-    first = Spread.of([median(run[:WINDOW]) for run in runs], scale)
-    last = Spread.of([median(run[-WINDOW:]) for run in runs], scale)
-    return Figure(name, "µs" if scale == MICRO else "ms", last, Reference(f"the {end} {WINDOW}", first), bar)
+def _windows(runs: list[list[float]], which: int, scale: float) -> Spread:
+    """Medians of the appends number ``which * WINDOW`` to ``(which + 1) * WINDOW`` of each run; -1 is the last window."""
+    ends = [(which % (len(run) // WINDOW) + 1) * WINDOW for run in runs]
+    return Spread.of([median(run[end - WINDOW : end]) for run, end in zip(runs, ends, strict=True)], scale)
 
 
 def _each_append(count: int, *, context: bool = False) -> list[float]:

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,7 +67,6 @@ def _runs(pi: Pi, path: Path, rounds: int) -> tuple[Runs, Runs]:
 def _run_pi(pi: Pi, path: Path) -> dict[str, Any]:
     with TemporaryDirectory(dir=OUT) as folder:
         script = str(Path(__file__).with_name("pi_peer.mjs"))
-        start = time.perf_counter()
         done = subprocess.run(
             [pi.node, script, str(path), folder, str(APPENDS)],
             env=os.environ | {"PI_ROOT": str(pi.root), "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
@@ -76,7 +74,7 @@ def _run_pi(pi: Pi, path: Path) -> dict[str, Any]:
             text=True,
             check=True,
         )
-        return json.loads(done.stdout) | {"process_s": time.perf_counter() - start}
+        return json.loads(done.stdout)
 
 
 def _compared(size: str, ours: Runs, theirs: Runs) -> Iterator[Figure]:
