@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coppice.agent.loop import close_turn, run_until_finished
 from coppice.agent.queues import Kind, Queues
-from coppice.agent.run import Options, Run
+from coppice.agent.run import Compactor, Options, Run
 from coppice.agent.step import Finished, next_step
 from coppice.errors import Busy, CoppiceError, NothingToContinue, UnknownModel
 from coppice.format.entries import CustomMessageEntry, MessageEntry
@@ -26,7 +26,7 @@ from coppice.format.events import (
     QueueUpdate,
 )
 from coppice.format.messages import Content, EntryId, Message, UserMessage
-from coppice.providers.base import Model, ModelInfo
+from coppice.providers.base import Model, ModelInfo, Request
 from coppice.session.drafts import now_ms
 from coppice.session.manager import SessionManager
 from coppice.tools.base import Tool
@@ -86,6 +86,7 @@ class Kit:
     system_prompt: Callable[[], str] = _no_prompt
     output_dir: Path | None = None
     options: Options = field(default_factory=Options)
+    compactor: Compactor | None = None
 
 
 class Agent:
@@ -186,7 +187,16 @@ class Agent:
             system_prompt=self.kit.system_prompt(),
             output_dir=self.kit.output_dir or Path(tempfile.gettempdir()) / "coppice",
             options=self.kit.options,
+            compactor=self.kit.compactor,
         )
+
+    def next_request(self) -> Request:
+        """The request that a run would send now.
+
+        Raises:
+            UnknownModel: there is no model.
+        """
+        return self._parts().request()
 
     async def _run(self, since: EntryId | None, announced: tuple[AgentEvent, ...]) -> None:
         aborted = False

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from coppice.agent.execute import close_calls, run_tools
 from coppice.agent.queues import Kind, Take
-from coppice.agent.run import Run
+from coppice.agent.run import Compactor, Run
 from coppice.agent.sample import sample
 from coppice.agent.step import CallModel, Finished, RunTools, next_step
+from coppice.errors import ProviderError
 from coppice.format.entries import MessageEntry
 from coppice.format.events import AgentEvent, QueueUpdate, TurnEnd, TurnStart
-from coppice.format.messages import AssistantMessage, EntryId, ToolResultMessage
+from coppice.format.messages import AssistantMessage, EntryId, ToolResultMessage, tool_calls_of
 
 
 async def run_until_finished(run: Run, since: EntryId | None, opening: Sequence[AgentEvent] = ()) -> str:
@@ -48,10 +49,40 @@ async def _call_model(run: Run, since: EntryId | None, due: Kind, opening: Seque
     for event in (TurnStart(), *opening):
         run.emit(event)
     run.pass_on_notices()
-    let_in(run, due, run.options.steering if due == "steering" else run.options.follow_up)
-    reply = await sample(run)
+    made_room = not opening and await _make_room(run, since)
+    if not (made_room and due == "steering" and _has_unfinished_work(run, since)):
+        let_in(run, due, run.options.steering if due == "steering" else run.options.follow_up)
+    reply, error = await sample(run)
+    if run.compactor is not None and await _made_room_after(run.compactor, reply, error):
+        reply, _ = await sample(run)
     if not isinstance(next_step(run.session.turn_after(since), since), RunTools):
         run.emit(TurnEnd(reply, ()))
+
+
+async def _make_room(run: Run, since: EntryId | None) -> bool:
+    """Compact before a request where it is due; whether that was done."""
+    if run.compactor is None:
+        return False
+    return await run.compactor.before_request(is_mid_turn=_last_reply(run, since) is not None)
+
+
+async def _made_room_after(compactor: Compactor, reply: AssistantMessage, error: ProviderError | None) -> bool:
+    return await (compactor.after_reply(reply) if error is None else compactor.after_overflow(error))
+
+
+def _last_reply(run: Run, since: EntryId | None) -> AssistantMessage | None:
+    entry = next(iter(run.session.turn_after(since)), None)
+    match entry:
+        case MessageEntry(message=AssistantMessage() as reply):
+            return reply
+        case _:
+            return None
+
+
+def _has_unfinished_work(run: Run, since: EntryId | None) -> bool:
+    """Whether the model goes on with results of its own calls: what steers it then waits until it has replied once."""
+    reply = _last_reply(run, since)
+    return reply is not None and bool(tool_calls_of(reply))
 
 
 def _what_waits(run: Run) -> Kind | None:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from coppice.agent.queues import Queues, Take
-from coppice.errors import LeafMoved
+from coppice.errors import LeafMoved, ProviderError
 from coppice.format.events import AgentEvent, MessageEnd, MessageStart, Notice
-from coppice.format.messages import EntryId, Message
-from coppice.providers.base import Model, ToolSchema
+from coppice.format.messages import AssistantMessage, EntryId, Message
+from coppice.providers.base import Model, Request, ToolSchema
 from coppice.providers.retry import BASE_MS, CAP_MS, MAX_ATTEMPTS
 from coppice.session.manager import SessionManager
 from coppice.tools.base import Tool
@@ -34,6 +35,26 @@ class Options:
     max_output: int | None = None
 
 
+class Compactor(Protocol):
+    """Makes room in the context; passed in, so that the loop knows nothing of how. It stores what it makes itself."""
+
+    async def before_request(self, *, is_mid_turn: bool) -> bool:
+        """Compact if it is due before the next request; whether that was done.
+
+        Raises:
+            CoppiceError: the context is too large and nothing helps; the text says what is too large.
+        """
+        ...
+
+    async def after_overflow(self, error: ProviderError) -> bool:
+        """A request failed; whether it was too large and room was made, so that it can be sent once more."""
+        ...
+
+    async def after_reply(self, reply: AssistantMessage) -> bool:
+        """A reply was stored; whether it was cut off by a full context and room was made to go on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The parts of one run."""
@@ -46,6 +67,7 @@ class Run:
     system_prompt: str
     output_dir: Path
     options: Options = field(default_factory=Options)
+    compactor: Compactor | None = None
 
     @property
     def reader(self) -> Reader:
@@ -56,6 +78,17 @@ class Run:
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The tools as the model is told of them."""
         return tuple(ToolSchema(tool.name, tool.description, tool.parameters) for tool in self.tools.values())
+
+    def request(self) -> Request:
+        """The request of the next turn: the context at the leaf, the tools, the level."""
+        return Request(
+            system_prompt=self.system_prompt,
+            messages=self.session.request_messages(self.reader),
+            tools=self.schemas(),
+            thinking_level=self.session.thinking_level(),
+            max_output=self.options.max_output,
+            cache_key=self.session.session_id,
+        )
 
     def check_below(self, entry_id: EntryId | None) -> None:
         """Refuse to go on where the leaf was moved away from what a run began at, or from the reply it answers.

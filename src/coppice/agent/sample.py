@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import aclosing
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +20,6 @@ from coppice.format.events import (
     UsageReport,
 )
 from coppice.format.messages import AssistantMessage, EntryId
-from coppice.providers.base import Request
 from coppice.providers.retry import GiveUp, Verdict, Wait, next_try
 from coppice.session.drafts import now_ms
 
@@ -27,7 +27,14 @@ ABORTED = "aborted by the user"
 """What a reply that was aborted gives as its error."""
 
 
-async def sample(run: Run) -> AssistantMessage:
+class Sampled(NamedTuple):
+    """A reply as it was stored, and why it failed for good, if it did."""
+
+    reply: AssistantMessage
+    error: ProviderError | None = None
+
+
+async def sample(run: Run) -> Sampled:
     """Ask for a reply and store it; a reply that failed for good is stored as such and returned.
 
     A failure before anything streamed leaves no entry while it is retried; what did stream is stored as it came.
@@ -46,7 +53,7 @@ async def sample(run: Run) -> AssistantMessage:
             attempt += 1
             match _verdict(run, error, attempt):
                 case GiveUp(reason=reason):
-                    return _give_up(run, draft, leaf, reason, attempt)
+                    return Sampled(_give_up(run, draft, leaf, reason, attempt), error)
                 case Wait(delay_ms=delay):
                     await _wait(run, draft, leaf, AutoRetryStart(attempt, run.options.max_retries, delay, str(error)))
         except asyncio.CancelledError:
@@ -57,18 +64,11 @@ async def sample(run: Run) -> AssistantMessage:
         else:
             if attempt:
                 run.emit(AutoRetryEnd(success=True, attempt=attempt))
-            return reply
+            return Sampled(reply)
 
 
 async def _stream(run: Run, draft: ReplyDraft, leaf: EntryId | None) -> AssistantMessage:
-    request = Request(
-        system_prompt=run.system_prompt,
-        messages=run.session.request_messages(run.reader),
-        tools=run.schemas(),
-        thinking_level=run.session.thinking_level(),
-        max_output=run.options.max_output,
-        cache_key=run.session.session_id,
-    )
+    request = run.request()
     run.pass_on_notices()
     async with aclosing(run.model.stream(request)) as events:
         async for event in events:

@@ -196,6 +196,62 @@ class AutoRetryEnd(
     final_error: str | None = None
 
 
+# --- compaction --------------------------------------------------------------------------------
+
+
+class CompactionStart(msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="compaction_start"):
+    """A compaction begins. It is no end of a turn. ``tokens_before`` is the context's size in tokens."""
+
+    reason: str
+    phase: str
+    strategy: str
+    tokens_before: int
+
+
+class CompactionEnd(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag="compaction_end"
+):
+    """A compaction ended: stored as entry ``entry_id``, or aborted, or failed with ``error_message``."""
+
+    reason: str
+    phase: str
+    strategy: str
+    tokens_before: int
+    tokens_after: int | None = None
+    entry_id: EntryId | None = None
+    summary: str | None = None
+    aborted: bool = False
+    will_retry: bool = False
+    error_message: str | None = None
+
+
+class SummarizationRetryScheduled(
+    msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="summarization_retry_scheduled"
+):
+    """A summary request failed for a passing reason and is sent again after ``delay_ms`` milliseconds."""
+
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class BranchSummaryStart(msgspec.Struct, frozen=True, rename="camel", tag_field="type", tag="branch_summary_start"):
+    """The branch that is left is being summarised."""
+
+    from_id: EntryId | None
+
+
+class BranchSummaryEnd(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag="branch_summary_end"
+):
+    """The branch summary ended: stored as entry ``entry_id``, or aborted, or failed with ``error_message``."""
+
+    entry_id: EntryId | None = None
+    aborted: bool = False
+    error_message: str | None = None
+
+
 # --- the session -------------------------------------------------------------------------------
 
 
@@ -268,6 +324,9 @@ AgentEvent: TypeAlias = (
     | AutoRetryEnd
     | QueueUpdate
     | Notice
+    | CompactionStart
+    | CompactionEnd
+    | SummarizationRetryScheduled
 )
 SessionEvent: TypeAlias = (
     AgentEvent
@@ -278,5 +337,7 @@ SessionEvent: TypeAlias = (
     | LabelChanged
     | SessionSwitched
     | BashExecutionUpdate
+    | BranchSummaryStart
+    | BranchSummaryEnd
 )
 """Everything a listener of `AgentSession` can hear."""

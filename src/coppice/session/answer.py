@@ -7,12 +7,16 @@ The rules are tree/context.py's and tree/projection.py's; nothing here decides a
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from coppice.format.messages import EntryId, JsonObject
+from coppice.session.context import context_at
 from coppice.session.manager import SessionManager
 from coppice.session.store import SessionStore
 from coppice.tree import context as contexts
 from coppice.tree.family import NONE
 from coppice.tree.projection import RawEntry, messages_json
+from coppice.tree.replacement import replacement_of
 
 KEPT_BYTES = 32 * 1024 * 1024
 """Bytes of lines whose JSON is kept while answers follow one another (our choice: the same as one cache generation)."""
@@ -69,8 +73,13 @@ def every_answer(session: SessionManager) -> Iterator[Answer]:
 def _answer(session: SessionManager, leaf_id: EntryId | None, raw: _RawEntries) -> Answer:
     store = session.store
     leaf = NONE if leaf_id is None else store.ordinal(leaf_id)
-    selection = contexts.select(store.index, leaf, store.newest_compaction(leaf))
+    compaction = store.newest_compaction(leaf)
+    selection = contexts.select(store.index, leaf, compaction)
     entries = raw.at(selection.ordinals)
+    if replacement_of(compaction) is None:
+        messages, problem = messages_json(entries), selection.problem
+    else:
+        messages, problem = _replaced_messages(store, leaf, entries)
     model = session.model(leaf_id)
     fields = {
         "leaf": leaf_id,
@@ -79,9 +88,17 @@ def _answer(session: SessionManager, leaf_id: EntryId | None, raw: _RawEntries) 
         "thinkingLevel": session.thinking_level(leaf_id),
         "model": None if model is None else {"provider": model.provider, "modelId": model.model_id},
         "entries": [entry.id for entry in entries],
-        "messages": [message for message in messages_json(entries) if message.get("role") != "system"],
+        "messages": [message for message in messages if message.get("role") != "system"],
     }
-    return Answer(fields, selection.problem)
+    return Answer(fields, problem)
+
+
+def _replaced_messages(store: SessionStore, leaf: int, entries: list[RawEntry]) -> tuple[list[JsonObject], str | None]:
+    """The messages after a compaction that brings its own list (Pi shows its summary instead), and what is wrong."""
+    view, problems = context_at(store, leaf)
+    own = len(view.pairs) - len(contexts.message_pairs(view.entries[1:]))
+    replaced: list[JsonObject] = [msgspec.to_builtins(message) for _, message in view.pairs[:own]]
+    return replaced + messages_json(entries[1:]), "; ".join(problems) or None
 
 
 def labels_of(session: SessionManager) -> dict[EntryId, str]:

@@ -40,13 +40,14 @@ from coppice.format.messages import (
     Usage,
 )
 from coppice.session import copying
+from coppice.session.context import context_at
 from coppice.session.listing import SessionInfo, list_all, list_for, most_recent
 from coppice.session.opening import Mode, open_file
 from coppice.session.store import SessionStore
 from coppice.session.writer import Make, SessionWriter, Setup, memory_store
 from coppice.storage.directory import session_file_name
 from coppice.tree import context as contexts
-from coppice.tree.context import ModelRef, SessionContext
+from coppice.tree.context import ContextView, ModelRef, SessionContext
 from coppice.tree.family import NONE
 from coppice.tree.index import TreeIndex
 from coppice.tree.pairing import Reader, request_messages
@@ -303,17 +304,20 @@ class SessionManager:
             return self.leaf
         return NONE if leaf_id is None else self.store.ordinal(leaf_id)
 
+    def build_context(self, leaf_id: Expect = HERE) -> ContextView:
+        """The context at a leaf in full: its entries, and its messages with the ids of their entries."""
+        view, problems = context_at(self.store, self._at(leaf_id))
+        for problem in problems:
+            self._writer.notice_once(f"{self.session_file or 'session'}: {problem}")
+        return view
+
     def build_context_entries(self, leaf_id: Expect = HERE) -> "list[Entry]":
         """The entries of the context at a leaf (docs/format.md, step 2)."""
-        leaf = self._at(leaf_id)
-        selection = contexts.select(self.index, leaf, self.store.newest_compaction(leaf))
-        if selection.problem is not None:
-            self._writer.notice_once(f"{self.session_file or 'session'}: {selection.problem}")
-        return self.store.entries(selection.ordinals)
+        return self.build_context(leaf_id).entries
 
     def build_session_context(self, leaf_id: Expect = HERE) -> SessionContext:
         """Messages, thinking level and model at a leaf (docs/format.md, steps 1 to 4)."""
-        messages = contexts.messages_of(self.build_context_entries(leaf_id))
+        messages = [message for _, message in self.build_context(leaf_id).pairs]
         return SessionContext(messages, self.thinking_level(leaf_id), self.model(leaf_id))
 
     def thinking_level(self, leaf_id: Expect = HERE) -> str:
@@ -337,7 +341,7 @@ class SessionManager:
             reply = store.ordinal(reply_id)
             return store.results.find(store.index, reply, call_id, leaf=leaf, entry_of=store.entry)
 
-        return request_messages(contexts.message_pairs(self.build_context_entries(leaf_id)), reader, find)
+        return request_messages(self.build_context(leaf_id).pairs, reader, find)
 
     def uncertain_bridges(self) -> "list[EntryId]":
         """Entries on the path whose parent is lost and was guessed where the tree has branches."""

@@ -9,7 +9,6 @@ from coppice.interfaces.cli.printable import cut, printable
 from coppice.interfaces.cli.session_rows import said_by
 from coppice.session.answer import answer_at, every_answer
 from coppice.session.manager import SessionManager
-from coppice.tree.context import message_pairs
 
 
 def print_answers(session: SessionManager, leaves: Sequence[EntryId | None] | None) -> None:
@@ -26,8 +25,7 @@ def print_answers(session: SessionManager, leaves: Sequence[EntryId | None] | No
 def print_context(session: SessionManager, leaf_id: EntryId | None) -> None:
     """Print where we are, the model and the level, then a line for each message: entry, size in bytes, role, text."""
     model = session.model(leaf_id)
-    entries = session.build_context_entries(leaf_id)
-    pairs = message_pairs(entries)
+    entries, pairs, _ = session.build_context(leaf_id)
     sizes = [len(encode(message)) for _, message in pairs]
     named = "none yet" if model is None else printable(f"{model.provider}/{model.model_id}")
     write_line(

@@ -1,0 +1,135 @@
+"""User messages that stay word for word: newest first within a budget, as references where they are unchanged. Pure.
+
+Shared by codex-inline and codex-remote (Codex keeps 20,000 and 64,000 tokens of them).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from coppice.compaction.strategy import Work
+from coppice.format.codec import encode
+from coppice.format.messages import (
+    Content,
+    CustomMessage,
+    EntryId,
+    ImageBlock,
+    JsonObject,
+    Message,
+    TextBlock,
+    UserMessage,
+    is_object,
+    text_of,
+)
+from coppice.tree.context import edits_in
+
+Measure = Callable[[Message], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An item of a replacement and the message it stands for."""
+
+    item: JsonObject
+    message: Message
+
+
+def kept_user_messages(work: Work, budget: int, *, images: bool) -> list[Kept]:
+    """The newest user messages within `budget` tokens, oldest first; the one that does not fit is cut in its middle.
+
+    With `images` they are kept (and charged); else texts only. Extensions' messages, commands and summaries are none.
+    """
+    edited = edits_in(work.view.entries)
+    held = work.previous.id if work.previous is not None else None
+    kept: list[Kept] = []
+    left = budget
+    for entry_id, message in reversed(work.view.pairs):
+        if not isinstance(message, UserMessage):
+            continue
+        whole = message if images else _text_only(message)
+        if whole is None:
+            continue
+        cost = work.measure(whole)
+        fits = cost <= left
+        wanted = whole if fits else _fitted(whole, left, work.measure)
+        if wanted is None:
+            break
+        unchanged = wanted is message and entry_id not in edited and entry_id != held
+        kept.append(Kept(reference(entry_id) if unchanged else held_message(wanted), wanted))
+        left -= cost
+        if not fits:
+            break
+    return kept[::-1]
+
+
+def reference(entry_id: EntryId) -> JsonObject:
+    """An item that refers to a stored entry."""
+    return {"entry": entry_id}
+
+
+def held_message(message: Message) -> JsonObject:
+    """An item that holds a message, in the file's form."""
+    return {"message": msgspec.json.decode(encode(message))}
+
+
+def context_messages(work: Work) -> list[Kept]:
+    """What extensions declared as context (``details.context``): the newest of each kind, in order."""
+    newest: dict[str, Kept] = {}
+    for entry_id, message in work.view.pairs:
+        if isinstance(message, CustomMessage) and is_object(message.details) and message.details.get("context") is True:
+            newest.pop(message.custom_type, None)
+            newest[message.custom_type] = Kept(reference(entry_id), message)
+    return list(newest.values())
+
+
+def with_context(kept: Sequence[Kept], context: Sequence[Kept]) -> list[Kept]:
+    """Kept messages with the context before the last of them (Codex's place for it in the middle of a turn)."""
+    return [*kept[:-1], *context, *kept[-1:]]
+
+
+def _text_only(message: UserMessage) -> UserMessage | None:
+    if isinstance(message.content, str) or all(isinstance(block, TextBlock) for block in message.content):
+        return message if text_of(message.content).strip() else None
+    texts = tuple(block for block in message.content if isinstance(block, TextBlock) and block.text.strip())
+    return UserMessage(texts, message.timestamp) if texts else None
+
+
+def _fitted(message: UserMessage, budget: int, measure: Measure) -> UserMessage | None:
+    """The message cut to a budget: its parts in order, the text that overflows cut in its middle, later ones dropped."""
+    if budget <= 0:
+        return None
+    if isinstance(message.content, str):
+        text = cut_middle(message.content, budget, measure)
+        return UserMessage(text, message.timestamp) if text else None
+    parts: list[TextBlock | ImageBlock] = []
+    left = budget
+    for block in message.content:
+        cost = measure(UserMessage((block,)))
+        if cost <= left and isinstance(block, TextBlock | ImageBlock):
+            parts.append(block)
+            left -= cost
+        elif isinstance(block, TextBlock):
+            text = cut_middle(block.text, left, measure)
+            parts += [TextBlock(text)] if text else []
+            break
+        else:
+            break
+    content: Content = tuple(parts)
+    return UserMessage(content, message.timestamp) if parts else None
+
+
+def cut_middle(text: str, budget: int, measure: Measure) -> str:
+    """The beginning and end of a text within a budget, between them a marker that names how many tokens are gone."""
+    whole = measure(UserMessage(text))
+    length = len(text) * budget // max(whole, 1)
+    while length > 0:
+        head = length // 2
+        tail = length - head
+        kept = text[:head], text[len(text) - tail :]
+        removed = whole - measure(UserMessage(kept[0] + kept[1]))
+        shown = f"{kept[0]}…{removed} tokens truncated…{kept[1]}"
+        if measure(UserMessage(shown)) <= budget:
+            return shown
+        length = length * 9 // 10 - 1
+    return ""

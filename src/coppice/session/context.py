@@ -1,0 +1,49 @@
+"""The context at a leaf, read from the store: its entries decoded, what a replacement refers to looked up."""
+
+from typing import NamedTuple
+
+from coppice.format.entries import CompactionEntry, Entry
+from coppice.format.messages import EntryId
+from coppice.session.store import SessionStore
+from coppice.tree.context import ContextView, message_pairs, select
+from coppice.tree.family import NONE
+from coppice.tree.path import is_on_path
+from coppice.tree.replacement import replacement_of
+
+
+class Viewed(NamedTuple):
+    """A context and what is wrong with it, to be told once."""
+
+    view: ContextView
+    problems: list[str]
+
+
+def context_at(store: SessionStore, leaf: int) -> Viewed:
+    """The context at a leaf (docs/format.md, steps 1 to 4)."""
+    compaction = store.newest_compaction(leaf)
+    selection = select(store.index, leaf, compaction)
+    entries = store.entries(selection.ordinals)
+    referred, lost = _referred(store, compaction)
+    problems = [selection.problem] if selection.problem else []
+    problems += [
+        f"the compaction {compaction.id!r} refers to {name!r}, which cannot be read" for name in lost if compaction
+    ]
+    return Viewed(ContextView(entries, message_pairs(entries, referred), selection.first_new), problems)
+
+
+def _referred(store: SessionStore, compaction: CompactionEntry | None) -> tuple[dict[EntryId, Entry], list[EntryId]]:
+    """The entries a compaction's replacement refers to, and the references that lead nowhere on its path."""
+    replacement = replacement_of(compaction)
+    if replacement is None or compaction is None:
+        return {}, []
+    index = store.index
+    own = store.ordinal(compaction.id)
+    found: list[int] = []
+    lost: list[EntryId] = []
+    for name in replacement.references:
+        ordinal = index.by_id.get(name, NONE)
+        if ordinal != NONE and ordinal != own and is_on_path(index, ordinal, own):
+            found.append(ordinal)
+        else:
+            lost.append(name)
+    return {entry.id: entry for entry in store.entries(found)}, lost
