@@ -1,0 +1,113 @@
+"""What a command answered, as lines of text. Nothing is printed here."""
+
+from typing import assert_never
+
+from coppice.app.agent_session import AgentSession
+from coppice.app.commands import (
+    HelpShown,
+    LabelIs,
+    Leave,
+    LevelIs,
+    ModelIs,
+    Moved,
+    NameIs,
+    Outcome,
+    SessionsShown,
+    StatsShown,
+    Switched,
+    ToolsAre,
+    TreeShown,
+)
+from coppice.interfaces.cli.printable import columns, first_line, printable
+from coppice.interfaces.cli.session_choice import numbered_sessions
+from coppice.interfaces.cli.session_rows import said_in
+from coppice.interfaces.cli.session_tree import BEFORE_THE_FIRST, tree_lines
+from coppice.session.stats import SessionStats, Totals
+from coppice.tree.family import NONE
+
+
+def outcome_lines(session: AgentSession, outcome: Outcome, width: int) -> list[str]:
+    """The lines that show what a command answered; a text that comes back to be changed is not among them."""
+    match outcome:
+        case TreeShown():
+            return _tree(session, outcome, width)
+        case Moved():
+            return [f"← {place_of(session)}"]
+        case Switched():
+            return [f"{_SWITCHED[outcome.how]}: {outcome.session_id}, {place_of(session)}"]
+        case SessionsShown(rows=()):
+            return ["there is no other session of this directory"]
+        case SessionsShown(rows=rows):
+            return numbered_sessions(rows)
+        case StatsShown(stats=stats):
+            return _stats(stats)
+        case HelpShown(commands=commands):
+            return [f"{command.usage:<22} {command.help}" for command in commands]
+        case NameIs() | LabelIs() | ModelIs() | LevelIs() | ToolsAre() | Leave():
+            return _one_fact(outcome)
+        case _:
+            assert_never(outcome)
+
+
+_SWITCHED = {"new": "a new session", "fork": "forked into", "clone": "cloned into", "resume": "opened"}
+
+
+def _one_fact(outcome: "NameIs | LabelIs | ModelIs | LevelIs | ToolsAre | Leave") -> list[str]:
+    match outcome:
+        case NameIs(name=name):
+            return [f"named: {first_line(name)}" if name else "the session has no name"]
+        case LabelIs(entry_id=entry_id, label=label):
+            return [f"{printable(entry_id)} [{first_line(label)}]" if label else f"{printable(entry_id)} has no label"]
+        case ModelIs(name=name, label=label):
+            return [printable(f"{name}: {label}" if label else name)]
+        case LevelIs(level=level, known=known):
+            return [f"thinking {printable(level)} (one of {', '.join(known)})"]
+        case ToolsAre(on=on, known=known):
+            off = [name for name in known if name not in on]
+            return [printable(f"on: {', '.join(on) or 'none'}" + (f"; off: {', '.join(off)}" if off else ""))]
+        case Leave():
+            return []
+        case _:
+            assert_never(outcome)
+
+
+def place_of(session: AgentSession) -> str:
+    """Where the leaf is, in one line."""
+    leaf = session.session.get_leaf_id()
+    entry = None if leaf is None else session.session.get_entry(leaf)
+    if leaf is None or entry is None:
+        return "before the first entry"
+    said = said_in(entry)
+    text = said.text if columns(said.text) <= 60 else f"{said.text[:60]}…"
+    return f"at {printable(leaf)} {said.who}: {text}"
+
+
+def _tree(session: AgentSession, tree: TreeShown, width: int) -> list[str]:
+    rows = tree.rows
+    if not rows:
+        return ["nothing has been said yet"]
+    digits = len(str(len(rows)))
+    lines = tree_lines(session.session.store, rows, width - digits - 1)
+    shown = [f"{number:>{digits}} {line}" for number, line in enumerate(lines, 1)]
+    if session.session.leaf == NONE:
+        shown.append(BEFORE_THE_FIRST)
+    return [*shown, f"/{tree.command} NUMBER goes there"]
+
+
+def _stats(stats: SessionStats) -> list[str]:
+    lines = [f"session  {stats.session_id}" + (f" ({first_line(stats.name)})" if stats.name else "")]
+    stored = stats.file_path is not None and stats.file_size > 0
+    lines.append(
+        f"file     {printable(stats.file_path or '')}, {stats.file_size:,} bytes" if stored else "file     none yet"
+    )
+    branches = f", {stats.branches} branches" if stats.branches > 1 else ""
+    return [*lines, f"branch   {_totals(stats.branch)}", f"all      {_totals(stats.file)}{branches}"]
+
+
+def _totals(totals: Totals) -> str:
+    usage = totals.usage
+    cost = f", ${usage.cost.total:.4f}" if usage.cost.total else ""
+    return (
+        f"{totals.user} prompts, {totals.replies} replies, {totals.tool_calls} tool calls, "
+        f"{usage.total_tokens:,} tokens{cost}"
+    )
