@@ -357,6 +357,20 @@ def test_a_session_of_version_1_is_looked_at_under_ids_that_stay_the_same(coppic
     assert objects(coppice("sessions", "show", str(file), "--json").out)[0]["version"] == 1
 
 
+def test_what_json_has_no_number_for_is_null_and_deep_nesting_is_no_traceback(coppice: Coppice, tmp_path: Path) -> None:
+    for depth in (100, 900, 960, 975, 985, 5000):
+        text = session_lines(message("0000000a", None, 'half \ud83d "Infinity"', details=[1, "-Infinity \\"]))
+        nested = f"[1e999,-1e999,{'[' * depth}{']' * depth}]"
+        file = private_file(tmp_path / f"{depth}.jsonl", text.replace('"details": [', f'"details": [{nested}, '))
+        answer = coppice("sessions", "path", str(file), "--json")
+        assert "Traceback" not in answer.err
+        assert (answer.code, answer.out.count("\n")) == (0, 1)
+        if depth == 100:
+            (entry,) = objects(answer.out)
+            assert entry["message"]["content"] == 'half \ud83d "Infinity"'
+            assert (entry["details"][0][:2], entry["details"][1:]) == ([None, None], [1, "-Infinity \\"])
+
+
 @pytest.mark.case("P08")
 def test_the_tree_of_a_deep_session_with_branches_is_whole_in_file_order_and_in_time(
     coppice: Coppice, tmp_path: Path

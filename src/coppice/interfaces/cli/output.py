@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import cast
 
 import msgspec
 
+from coppice.errors import CoppiceError
 from coppice.format.messages import JsonValue
 from coppice.interfaces.cli.printable import printable
 
@@ -21,24 +23,30 @@ _encoder = msgspec.json.Encoder()
 
 
 def json_bytes(value: JsonValue) -> bytes:
-    """One line of JSON with its newline: valid UTF-8, half characters as escapes, numbers that are none as null."""
+    """One line of JSON with its newline: valid UTF-8, half characters as escapes, numbers that are none as null.
+
+    Raises:
+        CoppiceError: the value is nested too deeply (about 1,000 levels, the same as reading takes).
+    """
     try:
         return _encoder.encode(value) + b"\n"
     except UnicodeEncodeError:
-        return json.dumps(_finite(value), separators=(",", ":")).encode("ascii") + b"\n"
+        return _with_escapes(value)
+    except RecursionError as error:
+        raise CoppiceError("a value is nested too deeply to be printed") from error
 
 
-def _finite(value: JsonValue) -> JsonValue:
-    """The value with null for what JSON has no number for."""
-    match value:
-        case float() if value - value != 0:
-            return None
-        case dict():
-            return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
-        case list():
-            return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
-        case _:
-            return value
+_STRINGS_AND_NO_NUMBERS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|(-?Infinity|NaN)')
+
+
+def _with_escapes(value: JsonValue) -> bytes:
+    try:
+        text = json.dumps(value, separators=(",", ":"))
+    except RecursionError as error:
+        raise CoppiceError("a value is nested too deeply to be printed") from error
+    if "Infinity" in text or "NaN" in text:
+        text = _STRINGS_AND_NO_NUMBERS.sub(lambda found: "null" if found[1] else found[0], text)
+    return text.encode("ascii") + b"\n"
 
 
 def write_json(value: JsonValue) -> None:
