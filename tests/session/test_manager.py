@@ -90,6 +90,9 @@ def test_a_session_in_memory_makes_no_file(tmp_path: Path) -> None:
     fork = session.create_branched_session()
     assert [each.id for each in fork.get_branch()][:1] == [one]
     assert (fork.get_label(one), fork.session_file, session.session_file) == ("x", None, None)
+    for other in (session.new_session(), session.create_branched_session(None)):
+        say(other, "elsewhere")
+        assert (other.session_file, len(other.get_branch())) == (None, 1)
     assert list(tmp_path.iterdir()) == []
 
 

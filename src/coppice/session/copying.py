@@ -192,14 +192,12 @@ def _with_labels(store: SessionStore, path: list[int], lines: Iterable[bytes | S
             taken.add(entry_id)
             yield encode_line(LabelEntry(entry_id, parent, timestamp(), target, label.text))
             parent = entry_id
-    if index.facts.name and not _is_last_name(store, copied):
-        yield encode_line(SessionInfoEntry(new_entry_id(taken), parent, timestamp(), index.facts.name))
+    if _name_in(store, copied) != index.facts.name:
+        yield encode_line(SessionInfoEntry(new_entry_id(taken), parent, timestamp(), index.facts.name or ""))
 
 
-def _is_last_name(store: SessionStore, copied: list[int]) -> bool:
-    """Whether the copied lines already end with the name in force."""
+def _name_in(store: SessionStore, copied: list[int]) -> str | None:
+    """The name that the copied lines give by themselves; one that was cleared elsewhere must not come back."""
     names = [at for at in copied if store.index.kinds[at] == Kind.SESSION_INFO]
-    if not names:
-        return False
-    entry = store.entry(names[-1])
-    return isinstance(entry, SessionInfoEntry) and entry.name.strip() == store.index.facts.name
+    entry = store.entry(names[-1]) if names else None
+    return (entry.name.strip() or None) if isinstance(entry, SessionInfoEntry) else None

@@ -511,6 +511,8 @@ class SessionManager:
 
     def new_session(self) -> "SessionManager":
         """A new session beside this one: same directory, same setup."""
+        if self.session_file is None:
+            return SessionManager.in_memory(self.cwd)
         return SessionManager.create(self.cwd, setup=self._for_new_files())
 
     def create_branched_session(self, leaf_id: Expect = HERE) -> "SessionManager":
@@ -529,7 +531,7 @@ class SessionManager:
     def _copied(self, leaf_id: EntryId | None, cwd: str, setup: Setup) -> "SessionManager":
         source = str(self.session_file) if self.is_stored else None
         leaf = self._at(leaf_id)
-        if leaf == NONE:
+        if leaf == NONE and self.session_file is not None:
             return SessionManager.create(cwd, parent_session=source, setup=setup)
         copy = copying.copy_of_path(self.store, leaf, copying.child_header(cwd, source))
         if self.session_file is None:
