@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from coppice.app.agent_session import AgentSession
-from coppice.app.default_tools import tools_after_switch
+from coppice.app.default_tools import tools_after_switch, tools_in_directory
 from coppice.errors import UnknownEntryId, UsageError
 from coppice.format.messages import THINKING_LEVELS, EntryId
 from coppice.session.listing import SessionInfo, find_session
@@ -226,7 +226,7 @@ def _model(ask: Ask) -> Outcome:
         after = ask.session.set_model(ask.words).info
         tools = tools_after_switch(before, after, tuple(ask.session.agent.kit.tools or ()), ask.session.settings.tools)
         if tools is not None:
-            ask.session.set_tools(tools)
+            ask.session.set_tools(tools_in_directory(tools))
     info = ask.session.model.info
     return ModelIs(info.name, info.label)
 
@@ -242,7 +242,7 @@ def _thinking(ask: Ask) -> Outcome:
 def _tools(ask: Ask) -> Outcome:
     if ask.words:
         named = "" if ask.words == "none" else ask.words
-        ask.session.set_tools(named.replace(",", " ").split())
+        ask.session.set_tools(tools_in_directory(named.replace(",", " ").split()))
     return ToolsAre(tuple(ask.session.agent.kit.tools or ()))
 
 

@@ -85,10 +85,10 @@ def _session_wish(found: argparse.Namespace) -> SessionWish:
         ("fork", found.fork),
         ("memory", "" if found.no_session else None),
     )
-    asked = [(how, named) for how, named in ways if named is not None]
+    asked: list[tuple[How, str]] = [(how, named) for how, named in ways if named is not None]
     if len(asked) > 1:
         raise UsageError("take one of --continue, --resume, --session, --fork and --no-session")
-    how, named = (*asked, _NEW)[0]
+    how, named = asked[0] if asked else _NEW
     if found.read_only and found.shared:
         raise UsageError("take --read-only or --shared, not both")
     if found.session_dir == "":

@@ -17,11 +17,12 @@ from coppice.app.commands import (
     Switched,
     ToolsAre,
     TreeShown,
+    tree_rows,
 )
-from coppice.interfaces.cli.printable import columns, first_line, printable
+from coppice.interfaces.cli.numbered_tree import numbered_tree
+from coppice.interfaces.cli.printable import cut, first_line, printable
 from coppice.interfaces.cli.session_choice import numbered_sessions
 from coppice.interfaces.cli.session_rows import said_in
-from coppice.interfaces.cli.session_tree import BEFORE_THE_FIRST, tree_lines
 from coppice.session.stats import SessionStats, Totals
 from coppice.tree.family import NONE
 
@@ -72,25 +73,21 @@ def _one_fact(outcome: "NameIs | LabelIs | ModelIs | LevelIs | ToolsAre | Leave"
 
 
 def place_of(session: AgentSession) -> str:
-    """Where the leaf is, in one line."""
-    leaf = session.session.get_leaf_id()
-    entry = None if leaf is None else session.session.get_entry(leaf)
-    if leaf is None or entry is None:
+    """Where we are, in one line: the newest thing that was said on the way here."""
+    here = next((row for row in tree_rows(session.session) if row.here), None)
+    if here is None:
         return "before the first entry"
-    said = said_in(entry)
-    text = said.text if columns(said.text) <= 60 else f"{said.text[:60]}…"
-    return f"at {printable(leaf)} {said.who}: {text}"
+    said = said_in(session.session.store.entry(here.ordinal))
+    return f"at {printable(here.id)} {said.who}: {cut(said.text, 60)}"
 
 
 def _tree(session: AgentSession, tree: TreeShown, width: int) -> list[str]:
     rows = tree.rows
     if not rows:
         return ["nothing has been said yet"]
-    digits = len(str(len(rows)))
-    lines = tree_lines(session.session.store, rows, width - digits - 1)
-    shown = [f"{number:>{digits}} {line}" for number, line in enumerate(lines, 1)]
+    shown = [*numbered_tree(session.session.store, rows, width)]
     if session.session.leaf == NONE:
-        shown.append(BEFORE_THE_FIRST)
+        shown.append("← you are here: before the first entry")
     return [*shown, f"/{tree.command} NUMBER goes there"]
 
 
@@ -107,7 +104,14 @@ def _stats(stats: SessionStats) -> list[str]:
 def _totals(totals: Totals) -> str:
     usage = totals.usage
     cost = f", ${usage.cost.total:.4f}" if usage.cost.total else ""
-    return (
-        f"{totals.user} prompts, {totals.replies} replies, {totals.tool_calls} tool calls, "
-        f"{usage.total_tokens:,} tokens{cost}"
-    )
+    parts = [
+        _counted(totals.user, "prompt"),
+        _counted(totals.replies, "repl", "y", "ies"),
+        _counted(totals.tool_calls, "tool call"),
+        _counted(usage.total_tokens, "token"),
+    ]
+    return ", ".join(parts) + cost
+
+
+def _counted(number: int, noun: str, one: str = "", more: str = "s") -> str:
+    return f"{number:,} {noun}{one if number == 1 else more}"

@@ -79,7 +79,7 @@ class Repl:
     def talk(self, first: Content | None) -> None:
         """Send the first prompt, if there is one, then read until the user leaves."""
         if first is not None and not self._leaving:
-            self._said(first)
+            self._said(first, on_screen=False)
         interrupted = False
         while not self._leaving:
             try:
@@ -151,8 +151,8 @@ class Repl:
             case _:
                 pass
 
-    def _said(self, content: Content) -> None:
-        self._transcript.expect_prompt()
+    def _said(self, content: Content, *, on_screen: bool = True) -> None:
+        self._transcript.expect_prompt(on_screen=on_screen)
         ended = self._settle(self.session.prompt(content))
         if isinstance(ended.failure, BridgeNeedsConsent) and self._asked("Go on all the same? [y/N] ") == "y":
             self.session.session.accept_bridges()

@@ -20,8 +20,6 @@ BATCH_BYTES = 4 * 1024 * 1024
 TEXT_COLUMNS = 40
 """Columns that connectors leave to the text at least; deeper levels are drawn as an ellipsis."""
 
-BEFORE_THE_FIRST = "← you are here: before the first entry"
-
 JSON_TEXT = 500
 """Characters of an entry's first line in JSON."""
 
@@ -34,17 +32,12 @@ def print_tree(session: SessionManager, view: View, *, as_json: bool) -> None:
         for row, said in zip(rows, _said(store, [row.ordinal for row in rows]), strict=True):
             write_json(_row_json(store, row, said))
         return
-    for line in tree_lines(store, rows, line_width()):
-        write_line(line)
-    if view.leaf == NONE:
-        write_line(BEFORE_THE_FIRST)
-
-
-def tree_lines(store: SessionStore, rows: Sequence[Row], width: int) -> Iterator[str]:
-    """A line for each row, as wide as that, read as they are taken."""
+    width = line_width()
     levels = max(2, (width - TEXT_COLUMNS) // 3)
     for position, said in enumerate(_said(store, [row.ordinal for row in rows])):
-        yield _row_text(store, rows, position, said, (levels, width))
+        write_line(_row_text(store, rows, position, said, (levels, width)))
+    if view.leaf == NONE:
+        write_line("← you are here: before the first entry")
 
 
 def _said(store: SessionStore, ordinals: Sequence[int]) -> Iterator[Said]:

@@ -70,9 +70,9 @@ class Transcript:
             case _:
                 pass
 
-    def expect_prompt(self) -> None:
-        """The next user message was just typed: it is on the screen already."""
-        self._typed = True
+    def expect_prompt(self, *, on_screen: bool) -> None:
+        """A prompt is about to be sent; `on_screen`: it was typed, so it is not shown again."""
+        self._typed = on_screen
         self.told = None
 
     def line(self, text: str) -> None:
