@@ -108,9 +108,19 @@ def interleaved(rounds: int, *takers: Callable[[], float]) -> list[list[float]]:
 def seconds(work: Callable[[], object]) -> float:
     """How long a call takes; earlier garbage is collected first, so that it does not count."""
     gc.collect()
+    return _seconds(work)
+
+
+def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def usual_seconds(count: int, work: Callable[[], object]) -> float:
+    """The median of `count` calls, for work that now and then takes many times as long, such as a sync."""
+    gc.collect()
+    return median(_seconds(work) for _ in range(count))
 
 
 def seconds_each(count: int, work: Callable[[], object]) -> float:

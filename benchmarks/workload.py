@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -286,8 +287,11 @@ def cached_session(shape: Shape, out: Path = OUT) -> Path:
 
 
 def cached_directory(sessions: int, out: Path = OUT) -> Path:
-    """A directory of small sessions of 6 to 30 entries, made if it is not there (or not complete)."""
+    """A directory of small sessions of 6 to 30 entries, made or completed if need be; an older generator's is deleted."""
     directory = out / f"many-{sessions}-{_made_by()}"
+    for old in out.glob(f"many-{sessions}-*"):
+        if old != directory:
+            shutil.rmtree(old)
     for number in range(sessions):
         path = directory / f"2026-01-02T00-00-00-{number:06d}Z_{number:08x}.jsonl"
         if not path.exists():
