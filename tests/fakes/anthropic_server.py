@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tests.fakes.http_server import Answer, FakeServer, serve_script, sse
+from tests.fakes.http_server import Answer, FakeServer, Recorded, serve_script, sse
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
@@ -37,7 +37,10 @@ class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use"):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A streamed message, or, with another ``status``, an error with ``error`` as its body.
+    """A message, or, with another ``status``, an error with ``error`` as its body.
+
+    It is streamed, except with ``blocks``: then it is one JSON object with these blocks as they are, as the answer to
+    a request for a compaction, and ``events`` cuts its bytes. ``iterations`` is what the usage of either lists.
 
     ``events`` cuts the stream after so many events: the connection breaks off (``cut``), stays silent (``stall``), or
     ends as if all were well. With status 200, ``error`` is sent as an error event there.
@@ -57,6 +60,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
     stall: bool = False
     step: int | None = None
+    blocks: tuple[dict[str, Any], ...] | None = None
+    iterations: tuple[dict[str, Any], ...] | None = None
 
 
 def error_body(kind: str, message: str) -> dict[str, Any]:
@@ -67,12 +72,29 @@ def answer(reply: Reply) -> Answer:
     if reply.status != 200:
         body = reply.error if isinstance(reply.error, str) else json.dumps(reply.error)
         return Answer([body.encode()], reply.status, reply.headers)
+    if reply.blocks is not None:
+        whole = json.dumps(message_data(reply, reply.blocks), ensure_ascii=False).encode()
+        headers = {"content-type": "application/json"} | reply.headers
+        return Answer([whole[: reply.events]], 200, headers, cut=reply.cut, stall=reply.stall, step=reply.step)
     chunks = [sse(data["type"], data) for data in stream_data(reply)]
     if reply.events is not None:
         chunks = chunks[: reply.events]
     if reply.error is not None:
         chunks.append(sse("error", reply.error))
     return Answer(chunks, 200, reply.headers, cut=reply.cut, stall=reply.stall, step=reply.step)
+
+
+def message_data(reply: Reply, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    usage: dict[str, Any] = {
+        "input_tokens": reply.input_tokens,
+        "cache_creation_input_tokens": reply.cache_write,
+        "cache_read_input_tokens": reply.cache_read,
+        "output_tokens": reply.output_tokens,
+    }
+    if reply.iterations is not None:
+        usage["iterations"] = list(reply.iterations)
+    message = {"id": reply.id, "type": "message", "role": "assistant", "model": "claude", "content": list(blocks)}
+    return {**message, "stop_reason": reply.stop_reason, "stop_sequence": None, "usage": usage}
 
 
 def stream_data(reply: Reply) -> Iterator[dict[str, Any]]:
@@ -89,10 +111,13 @@ def stream_data(reply: Reply) -> Iterator[dict[str, Any]]:
     yield {"type": "ping"}
     for index, block in enumerate(reply.content):
         yield from block_data(index, block)
+    final: dict[str, Any] = {"output_tokens": reply.output_tokens}
+    if reply.iterations is not None:
+        final["iterations"] = list(reply.iterations)
     yield {
         "type": "message_delta",
         "delta": {"stop_reason": reply.stop_reason, "stop_sequence": None},
-        "usage": {"output_tokens": reply.output_tokens},
+        "usage": final,
     }
     yield {"type": "message_stop"}
 
@@ -118,11 +143,35 @@ def block_data(index: int, block: Text | Thinking | Redacted | ToolUse) -> Itera
     yield {"type": "content_block_stop", "index": index}
 
 
+COMPACT_BETA = "compact-2026-09-04"
+
+
 class FakeAnthropic(FakeServer):
-    """Anthropic on loopback; ``base_url`` is what ANTHROPIC_BASE_URL would be."""
+    """Anthropic on loopback; ``base_url`` is what ANTHROPIC_BASE_URL would be.
+
+    A request with a compaction that is not made as one is refused.
+    """
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         super().__init__([answer(reply) for reply in replies])
+
+    def refusal(self, request: Recorded) -> Answer | None:
+        wrong = what_is_wrong(request)
+        return wrong and Answer([json.dumps(error_body("invalid_request_error", wrong)).encode()], 400)
+
+
+def what_is_wrong(request: Recorded) -> str | None:
+    blocks = [block for message in request.body["messages"] for block in message["content"]]
+    compactions = [at for at, block in enumerate(blocks) if block["type"] == "compaction"]
+    if "compaction" not in request.body and not compactions:
+        return None
+    if COMPACT_BETA not in request.headers.get("anthropic-beta", "").split(","):
+        return "compaction: Extra inputs are not permitted"
+    if "compaction" in request.body and (refused := {"context_management", "stop_sequences"} & set(request.body)):
+        return f"compaction cannot be combined with {sorted(refused)[0]}"
+    if compactions not in ([], [0]) or (compactions and request.body["messages"][0]["role"] != "assistant"):
+        return "messages: a compaction block must be the first block"
+    return None
 
 
 if __name__ == "__main__":

@@ -92,6 +92,10 @@ class FakeServer:
     def bodies(self) -> list[Any]:
         return [request.body for request in self.requests]
 
+    def refusal(self, request: Recorded) -> Answer | None:
+        """What a request gets instead of its answer, because the real server would refuse it."""
+        return None
+
     async def wait_disconnected(self) -> None:
         """Until a stalled request's client has gone."""
         await asyncio.wait_for(self._disconnected.wait(), DEADLINE)
@@ -110,6 +114,7 @@ class FakeServer:
                 self.requests.append(request)
                 self._request_seen.set()
                 answer = self._answers.pop(0) if self._answers else Answer([b'{"error": "no answer left"}'], 418)
+                answer = self.refusal(request) or answer
                 if not await self._play(answer, reader, writer):
                     return
         except ConnectionError:

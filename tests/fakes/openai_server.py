@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tests.fakes.http_server import Answer, FakeServer, serve_script, sse
+from tests.fakes.http_server import Answer, FakeServer, Recorded, serve_script, sse
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="type", tag="message"):
@@ -39,13 +39,19 @@ class Call(msgspec.Struct, frozen=True, tag_field="type", tag="function_call"):
     id: str = "fc_1"
 
 
+class Raw(msgspec.Struct, frozen=True, tag_field="type", tag="raw"):
+    """An output item of a response as it is, such as a compaction or one of a kind nobody knows."""
+
+    item: dict[str, Any]
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="api"):
     """What both APIs' replies have in common; see the fake of Anthropic for the faults.
 
     ``interleaved`` sends the pieces of a completion's calls by turns, as some servers do for parallel calls.
     """
 
-    content: tuple[Message | Reasoning | Call, ...] = ()
+    content: tuple[Message | Reasoning | Call | Raw, ...] = ()
     input_tokens: int = 10
     cached: int = 0
     cache_write: int | None = None
@@ -75,6 +81,12 @@ class Completion(Reply, frozen=True, tag="completions"):
     finish: str | None = "stop"
 
 
+class Compaction(Reply, frozen=True, tag="compaction"):
+    """An answer of ``/responses/compact``: JSON, its output items as they are. ``events`` cuts its bytes."""
+
+    output: tuple[dict[str, Any], ...] = ()
+
+
 def error_body(message: str, code: Any = None, kind: str = "invalid_request_error") -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
@@ -91,11 +103,13 @@ LLAMA_CPP_OVERFLOW = {
 """Body of the 400 by which llama.cpp's server refuses a request that is too large."""
 
 
-def answer(reply: Response | Completion) -> Answer:
+def answer(reply: Response | Completion | Compaction) -> Answer:
     if reply.status != 200:
         body = reply.error if isinstance(reply.error, str) else json.dumps(reply.error)
         return Answer([body.encode()], reply.status, reply.headers)
     match reply:
+        case Compaction():
+            return compaction_answer(reply)
         case Response():
             data = [{**event, "sequence_number": n} for n, event in enumerate(response_data(reply))]
             chunks = [sse(event["type"], event) for event in data]
@@ -106,6 +120,32 @@ def answer(reply: Response | Completion) -> Answer:
     if reply.error is not None:
         chunks.append(sse("error" if isinstance(reply, Response) else None, reply.error))
     return Answer(chunks, 200, reply.headers, cut=reply.cut, stall=reply.stall, step=reply.step)
+
+
+def compaction_answer(reply: Compaction) -> Answer:
+    body = {
+        "id": "resp_1",
+        "object": "response.compaction",
+        "created_at": 1_700_000_000,
+        "output": list(reply.output),
+        "usage": usage_data(reply),
+    }
+    whole = json.dumps(body, ensure_ascii=False).encode()
+    headers = {"content-type": "application/json"} | reply.headers
+    return Answer([whole[: reply.events]], 200, headers, cut=reply.cut, stall=reply.stall, step=reply.step)
+
+
+def usage_data(reply: Response | Compaction) -> dict[str, Any]:
+    details = {"cached_tokens": reply.cached}
+    if reply.cache_write is not None:
+        details["cache_write_tokens"] = reply.cache_write
+    return {
+        "input_tokens": reply.input_tokens,
+        "input_tokens_details": details,
+        "output_tokens": reply.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": reply.input_tokens + reply.output_tokens,
+    }
 
 
 # --- Responses -----------------------------------------------------------------------------------
@@ -128,17 +168,7 @@ def response_data(reply: Response) -> Iterator[dict[str, Any]]:
     yield {"type": "response.in_progress", "response": {**base, "status": "in_progress"}}
     for index, item in enumerate(reply.content):
         yield from item_data(index, item)
-    details = {"cached_tokens": reply.cached}
-    if reply.cache_write is not None:
-        details["cache_write_tokens"] = reply.cache_write
-    usage = {
-        "input_tokens": reply.input_tokens,
-        "input_tokens_details": details,
-        "output_tokens": reply.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": reply.input_tokens + reply.output_tokens,
-    }
-    last = {**base, "status": reply.end, "usage": usage}
+    last = {**base, "status": reply.end, "usage": usage_data(reply)}
     if reply.end == "incomplete":
         last["incomplete_details"] = {"reason": reply.reason}
     if reply.end == "failed":
@@ -146,7 +176,7 @@ def response_data(reply: Response) -> Iterator[dict[str, Any]]:
     yield {"type": f"response.{reply.end}", "response": last}
 
 
-def item_data(index: int, item: Message | Reasoning | Call) -> Iterator[dict[str, Any]]:
+def item_data(index: int, item: Message | Reasoning | Call | Raw) -> Iterator[dict[str, Any]]:
     match item:
         case Message():
             yield from message_data(index, item)
@@ -154,6 +184,9 @@ def item_data(index: int, item: Message | Reasoning | Call) -> Iterator[dict[str
             yield from reasoning_data(index, item)
         case Call():
             yield from call_data(index, item)
+        case Raw(item=whole):
+            yield {"type": "response.output_item.added", "output_index": index, "item": whole}
+            yield {"type": "response.output_item.done", "output_index": index, "item": whole}
 
 
 def message_data(index: int, item: Message) -> Iterator[dict[str, Any]]:
@@ -222,7 +255,7 @@ def completion_data(reply: Completion) -> Iterator[dict[str, Any]]:
                 yield from (chunk({"content": piece}) for piece in pieces)
             case Reasoning(summaries=pieces, field=field):
                 yield from (chunk({field: piece}) for piece in pieces)
-            case Call():
+            case Call() | Raw():
                 pass
     yield from (chunk({"tool_calls": [delta]}) for delta in call_deltas(calls, reply.interleaved))
     if reply.finish is not None:
@@ -254,14 +287,46 @@ def call_deltas(calls: Sequence[Call], interleaved: bool) -> Iterator[dict[str, 
         yield from (rest[turn] for rest in rests if turn < len(rest))
 
 
+COMPACT_FIELDS = {
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "parallel_tool_calls",
+    "reasoning",
+    "text",
+    "prompt_cache_key",
+    "service_tier",
+}
+"""What ``/responses/compact`` takes."""
+
+
 class FakeOpenAI(FakeServer):
-    """OpenAI, or a server that speaks its protocol, on loopback; ``base_url`` is what OPENAI_BASE_URL would be."""
+    """OpenAI, or a server that speaks its protocol, on loopback; ``base_url`` is what OPENAI_BASE_URL would be.
+
+    A request for a compaction that is not made as one is refused.
+    """
 
     path_prefix = "/v1"
 
-    def __init__(self, replies: Sequence[Response | Completion]) -> None:
+    def __init__(self, replies: Sequence[Response | Completion | Compaction]) -> None:
         super().__init__([answer(reply) for reply in replies])
+
+    def refusal(self, request: Recorded) -> Answer | None:
+        wrong = what_is_wrong(request)
+        return wrong and Answer([json.dumps(error_body(wrong)).encode()], 400)
+
+
+def what_is_wrong(request: Recorded) -> str | None:
+    if request.path.endswith("/responses/compact") and (unknown := sorted(set(request.body) - COMPACT_FIELDS)):
+        return f"Unknown parameter: {unknown[0]}"
+    triggers = [at for at, item in enumerate(request.body.get("input", [])) if item.get("type") == "compaction_trigger"]
+    if not triggers:
+        return None
+    if "remote_compaction_v2" not in request.headers.get("x-codex-beta-features", ""):
+        return "Invalid value: 'compaction_trigger'"
+    return None if triggers == [len(request.body["input"]) - 1] else "compaction_trigger must be the last input item"
 
 
 if __name__ == "__main__":
-    serve_script(lambda script: FakeOpenAI(msgspec.json.decode(script, type=list[Response | Completion])))
+    serve_script(lambda script: FakeOpenAI(msgspec.json.decode(script, type=list[Response | Completion | Compaction])))

@@ -22,6 +22,7 @@ def test_anthropic_and_openai_resolve_to_their_own_apis_with_known_windows() -> 
         context_window=200_000,
         max_output=64_000,
         base_url="https://api.anthropic.com",
+        account="b927fb48b4c65ae9",
     )
     assert resolve_model("openai/gpt-6.1-sol", environ=KEYS).info == ModelInfo(
         provider="openai",
@@ -29,6 +30,8 @@ def test_anthropic_and_openai_resolve_to_their_own_apis_with_known_windows() -> 
         api="openai-responses",
         context_window=1_050_000,
         base_url="https://api.openai.com/v1",
+        account="a38f243475132d71",
+        remote_compaction=("openai-v1", "openai-v2"),
     )
 
 

@@ -28,10 +28,18 @@ def find_default_model(environ: Mapping[str, str]) -> str | None:
     return next((name for provider, name in DEFAULT_MODELS.items() if key_from(environ, provider)), None)
 
 
-def resolve_model(name: str, *, base_url: str | None = None, environ: Mapping[str, str]) -> Model:
+def resolve_model(
+    name: str,
+    *,
+    base_url: str | None = None,
+    environ: Mapping[str, str],
+    remote_compaction: tuple[str, ...] | None = None,
+) -> Model:
     """The model of a name ``provider/id``. ``base_url`` is another server that speaks the provider's protocol.
 
-    ``demo`` is the model in the package, ``scripted/PATH`` plays a script.
+    ``demo`` is the model in the package, ``scripted/PATH`` plays a script. ``remote_compaction`` names the forms of
+    compaction the server offers, None for what is known of it: only the providers' own servers offer any. A server
+    other than OpenAI's that is said to offer one speaks Responses, for the forms are of that API.
 
     Raises:
         UnknownModel: no such provider, no id, no key, or an address that is none.
@@ -51,26 +59,27 @@ def resolve_model(name: str, *, base_url: str | None = None, environ: Mapping[st
         return load_script(model_id)
     server = checked(base_url or environ.get(BASE_URL_VARIABLES[provider], "").strip() or None)
     key = key_from(environ, provider)
-    return anthropic(name, key, server) if provider == "anthropic" else openai(name, key, server)
+    make = anthropic if provider == "anthropic" else openai
+    return make(name, key if is_loopback(server) else needed(key, name), server, remote_compaction)
 
 
-def anthropic(name: str, key: str | None, base_url: str | None) -> Model:
+def anthropic(name: str, key: str | None, base_url: str | None, forms: tuple[str, ...] | None) -> Model:
     """Anthropic, or another server that speaks its Messages API; one on this machine needs no key."""
     from coppice.providers.pydantic_ai.anthropic import anthropic_model
 
-    if key is None and is_loopback(base_url):
-        key = "none"
-    return anthropic_model(name.partition("/")[2], needed(key, name), base_url)
+    return anthropic_model(name.partition("/")[2], key, base_url, remote_compaction=forms)
 
 
-def openai(name: str, key: str | None, base_url: str | None) -> Model:
+def openai(name: str, key: str | None, base_url: str | None, forms: tuple[str, ...] | None) -> Model:
     """OpenAI itself speaks Responses, every other server Chat Completions; one on this machine needs no key."""
     from coppice.providers.pydantic_ai.openai import completions_model, responses_model
 
     model_id = name.partition("/")[2]
     if base_url is None or urlsplit(base_url).hostname == OFFICIAL_OPENAI_HOST:
-        return responses_model(model_id, needed(key, name))
-    return completions_model(model_id, key if is_loopback(base_url) else needed(key, name), base_url)
+        return responses_model(model_id, key, remote_compaction=forms)
+    if forms:
+        return responses_model(model_id, key, base_url, remote_compaction=forms)
+    return completions_model(model_id, key, base_url)
 
 
 def needed(key: str | None, name: str) -> str:

@@ -5,6 +5,7 @@ Prompt caching is on: one breakpoint after the system prompt (with the tools bef
 
 from functools import partial
 from typing import cast
+from urllib.parse import urlsplit
 
 import httpx2
 from anthropic import AsyncAnthropic
@@ -21,12 +22,17 @@ from pydantic_ai.settings import ThinkingEffort
 
 from coppice.errors import ProviderError
 from coppice.providers.base import ModelInfo, Request
+from coppice.providers.pydantic_ai.anthropic_compaction import FORMS, REPLAY
 from coppice.providers.pydantic_ai.effort import effort_of
 from coppice.providers.pydantic_ai.model import PydanticAIModel, Wire
+from coppice.providers.pydantic_ai.opaque import account_of
 from coppice.providers.pydantic_ai.prices import PriceTag
 from coppice.providers.pydantic_ai.replay import ANTHROPIC_MESSAGES
 
 OFFICIAL_URL = "https://api.anthropic.com"
+
+NO_KEY = "none"
+"""Sent as the key to a server that needs none: the SDK makes no request without one."""
 
 MIN_BUDGET = 1024
 """The smallest thinking budget the API takes, in tokens."""
@@ -37,10 +43,17 @@ STALE_THINKING = "bound to a different conversation"
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 
 
-def anthropic_model(model_id: str, key: str, base_url: str | None = None) -> PydanticAIModel:
-    """A model of Anthropic, or of a server at ``base_url`` that speaks its Messages API."""
+def anthropic_model(
+    model_id: str, key: str | None, base_url: str | None = None, *, remote_compaction: tuple[str, ...] | None = None
+) -> PydanticAIModel:
+    """A model of Anthropic, or of a server at ``base_url`` that speaks its Messages API.
+
+    ``remote_compaction`` says which forms of compaction are offered; None is what is known of the server and the model.
+    """
     profile = profile_of(model_id)
     price = PriceTag(model_id, provider_id="anthropic")
+    official = base_url is None or urlsplit(base_url).hostname == urlsplit(OFFICIAL_URL).hostname
+    known = tuple(FORMS) if official and compacts_on_demand(model_id) else ()
     info = ModelInfo(
         provider="anthropic",
         id=model_id,
@@ -48,15 +61,29 @@ def anthropic_model(model_id: str, key: str, base_url: str | None = None) -> Pyd
         context_window=price.context_window,
         max_output=profile.get("anthropic_max_output_tokens"),
         base_url=base_url or OFFICIAL_URL,
+        account=account_of(key),
+        remote_compaction=known if remote_compaction is None else remote_compaction,
     )
-    wire = Wire(partial(connect, model_id, base_url or OFFICIAL_URL), partial(settings, profile), is_stale_thinking)
-    return PydanticAIModel(info, wire, price, key)
+    wire = Wire(
+        partial(connect, model_id, base_url or OFFICIAL_URL),
+        partial(settings, profile),
+        is_stale_thinking,
+        REPLAY,
+        FORMS,
+    )
+    return PydanticAIModel(info, wire, price, key or NO_KEY)
 
 
 def profile_of(model_id: str) -> AnthropicModelProfile:
     """What pydantic-ai knows about the model; empty for a model it does not know."""
     profile = anthropic_model_profile(model_id) or {}
     return cast(AnthropicModelProfile, profile)  # typed as the common profile; the keys read here are the family's
+
+
+def compacts_on_demand(model_id: str) -> bool:
+    """Whether Anthropic compacts for this model: a fact about its own API, so only its provider's profile has it."""
+    profile = cast(AnthropicModelProfile, AnthropicProvider.model_profile(model_id) or {})  # as in `profile_of`
+    return profile.get("anthropic_supports_on_demand_compaction", False)
 
 
 def connect(model_id: str, base_url: str, key: str, client: httpx2.AsyncClient) -> PydanticModel:

@@ -44,7 +44,13 @@ MESSAGE_LIMIT = 500
 
 
 def provider_error(failure: RequestFailure, provider: str, key: str) -> ProviderError:
-    """``failure`` as our error. ``key`` is taken out of every text in it."""
+    """``failure`` as our error. ``key`` is taken out of every text in it.
+
+    An error of ours that stopped the request on its way out comes back as what it was: the SDKs take it for the
+    connection's.
+    """
+    if isinstance(ours := root_of(failure), ProviderError):
+        return ours
     match failure:
         case ModelAPIError():
             return api_error(failure, provider, key)
@@ -119,11 +125,23 @@ def error_in_finish(response: ModelResponse, provider: str) -> ProviderError | N
             return None
 
 
+def stopped_early(response: ModelResponse, provider: str) -> ProviderError:
+    """A reply that its provider ended, whole as it is, where only a finished one is of use."""
+    raw = text_of_field(response.provider_details or {}, "finish_reason")
+    return ProviderError(f"{provider}: the reply was stopped early: {raw or response.finish_reason}", code=raw)
+
+
 def root_text(failure: BaseException) -> str:
     """What the innermost cause says: the SDKs only say "Connection error."."""
+    root = root_of(failure)
+    return str(root) or type(root).__name__
+
+
+def root_of(failure: BaseException) -> BaseException:
+    """The innermost cause."""
     while failure.__cause__ is not None:
         failure = failure.__cause__
-    return str(failure) or type(failure).__name__
+    return failure
 
 
 def first_name(*codes: str | None) -> str | None:

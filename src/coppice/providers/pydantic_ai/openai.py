@@ -5,6 +5,7 @@ encrypted, and names the session as the key of the prompt cache.
 """
 
 from functools import partial
+from urllib.parse import urlsplit
 
 import httpx2
 from openai import AsyncOpenAI
@@ -23,6 +24,8 @@ from coppice.errors import ProviderError
 from coppice.providers.base import ModelInfo, Request
 from coppice.providers.pydantic_ai.effort import effort_of
 from coppice.providers.pydantic_ai.model import PydanticAIModel, Wire
+from coppice.providers.pydantic_ai.opaque import account_of
+from coppice.providers.pydantic_ai.openai_compaction import FORMS, REPLAY
 from coppice.providers.pydantic_ai.prices import PriceTag
 from coppice.providers.pydantic_ai.replay import OPENAI_COMPLETIONS, OPENAI_RESPONSES
 
@@ -32,21 +35,34 @@ NO_KEY = "none"
 """Sent as the key to a server that needs none: the protocol has no request without one."""
 
 
-def responses_model(model_id: str, key: str, base_url: str = OFFICIAL_URL) -> PydanticAIModel:
-    """A model of OpenAI. ``base_url`` is for tests and proxies of the same API."""
+def responses_model(
+    model_id: str, key: str | None, base_url: str = OFFICIAL_URL, *, remote_compaction: tuple[str, ...] | None = None
+) -> PydanticAIModel:
+    """A model of OpenAI. ``base_url`` is for tests and proxies of the same API.
+
+    ``remote_compaction`` says which forms of compaction its server offers; None is what is known of it: OpenAI's own
+    offers all.
+    """
     price = PriceTag(model_id, provider_id="openai")
+    known = tuple(FORMS) if urlsplit(base_url).hostname == urlsplit(OFFICIAL_URL).hostname else ()
     info = ModelInfo(
         provider="openai",
         id=model_id,
         api=OPENAI_RESPONSES,
         context_window=price.context_window,
         base_url=base_url,
+        account=account_of(key),
+        remote_compaction=known if remote_compaction is None else remote_compaction,
     )
     reasons = openai_model_profile(model_id).get("supports_thinking", False)
     wire = Wire(
-        partial(connect_responses, model_id, base_url), partial(responses_settings, reasons), never_stale_thinking
+        partial(connect_responses, model_id, base_url),
+        partial(responses_settings, reasons),
+        never_stale_thinking,
+        REPLAY,
+        FORMS,
     )
-    return PydanticAIModel(info, wire, price, key)
+    return PydanticAIModel(info, wire, price, key or NO_KEY)
 
 
 def completions_model(model_id: str, key: str | None, base_url: str) -> PydanticAIModel:
@@ -58,6 +74,7 @@ def completions_model(model_id: str, key: str | None, base_url: str) -> Pydantic
         api=OPENAI_COMPLETIONS,
         context_window=price.context_window,
         base_url=base_url,
+        account=account_of(key),
     )
     wire = Wire(partial(connect_completions, model_id, base_url), completions_settings, never_stale_thinking)
     return PydanticAIModel(info, wire, price, key or NO_KEY)
@@ -82,8 +99,11 @@ def connect_completions(model_id: str, base_url: str, key: str, client: httpx2.A
 
 
 def responses_settings(reasons: bool, request: Request, _: bool) -> OpenAIResponsesModelSettings:
-    """A request's settings for Responses. Summaries of the reasoning are asked for where there is some."""
-    chosen = OpenAIResponsesModelSettings(openai_store=False)
+    """A request's settings for Responses. Summaries of the reasoning are asked for where there is some.
+
+    Diagnostics of the cache are not asked for: they would put the id of the last response into each request.
+    """
+    chosen = OpenAIResponsesModelSettings(openai_store=False, openai_prompt_cache_diagnostics=False)
     if request.cache_key:
         chosen["openai_prompt_cache_key"] = request.cache_key
     effort = effort_of(request.thinking_level)

@@ -3,15 +3,17 @@
 Never from the network. What the data does not know costs 0 and has no window.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from genai_prices import Usage as PricedUsage
 from genai_prices import calc_price
 from genai_prices.data_snapshot import get_snapshot
+from msgspec import structs
 from pydantic_ai.usage import RequestUsage
 
-from coppice.format.messages import Cost, Usage
+from coppice.format.messages import NO_USAGE, Cost, JsonValue, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,74 @@ class PriceTag:
 
 
 def usage_of(usage: RequestUsage, tag: PriceTag) -> Usage:
-    """pydantic-ai's usage as ours: its ``input_tokens`` counts what was cached, our ``input`` does not."""
+    """pydantic-ai's usage as ours: its ``input_tokens`` counts what was cached, our ``input`` does not.
+
+    It also counts what a compaction inside the request used. That was paid for, so it is in the cost; it was never in
+    the context, so it is not in the tokens.
+    """
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     plain = max(usage.input_tokens - read - written, 0)
-    output = usage.output_tokens
-    return Usage(
-        input=plain,
-        output=output,
-        cache_read=read,
-        cache_write=written,
-        total_tokens=plain + output + read + written,
-        cost=cost_of(tag, Usage(plain, output, read, written), usage.cache_write_1h_tokens),
+    paid = priced(Usage(plain, usage.output_tokens, read, written), tag, usage.cache_write_1h_tokens)
+    inside = compaction_tokens(usage.details)
+    if inside == NO_USAGE:
+        return paid
+    return structs.replace(
+        totalled(
+            Usage(
+                max(paid.input - inside.input, 0),
+                max(paid.output - inside.output, 0),
+                max(paid.cache_read - inside.cache_read, 0),
+                max(paid.cache_write - inside.cache_write, 0),
+            )
+        ),
+        cost=paid.cost,
     )
+
+
+def compaction_tokens(details: dict[str, int]) -> Usage:
+    """The tokens of compactions inside a request, as pydantic-ai names them."""
+    return Usage(
+        count_in(details, "compaction_input_tokens"),
+        count_in(details, "compaction_output_tokens"),
+        count_in(details, "compaction_cache_read_input_tokens"),
+        count_in(details, "compaction_cache_creation_input_tokens"),
+    )
+
+
+def priced(tokens: Usage, tag: PriceTag, written_1h: int = 0) -> Usage:
+    """The tokens with their total and cost."""
+    return structs.replace(totalled(tokens), cost=cost_of(tag, tokens, written_1h))
+
+
+def totalled(tokens: Usage) -> Usage:
+    """The tokens with their total."""
+    total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
+    return structs.replace(tokens, total_tokens=total)
+
+
+def joined(usages: Sequence[Usage]) -> Usage:
+    """The sum of usages, cost included."""
+    costs = [usage.cost for usage in usages]
+    return Usage(
+        sum(usage.input for usage in usages),
+        sum(usage.output for usage in usages),
+        sum(usage.cache_read for usage in usages),
+        sum(usage.cache_write for usage in usages),
+        sum(usage.total_tokens for usage in usages),
+        Cost(
+            sum(cost.input for cost in costs),
+            sum(cost.output for cost in costs),
+            sum(cost.cache_read for cost in costs),
+            sum(cost.cache_write for cost in costs),
+            sum(cost.total for cost in costs),
+        ),
+    )
+
+
+def count_in(fields: Mapping[str, JsonValue], name: str) -> int:
+    """A field that is a number of tokens; 0 for any other."""
+    value = fields.get(name)
+    return value if type(value) is int and value > 0 else 0
 
 
 def cost_of(tag: PriceTag, tokens: Usage, written_1h: int) -> Cost:

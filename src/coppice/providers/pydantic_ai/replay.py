@@ -15,7 +15,7 @@ from typing import cast
 
 from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
-from coppice.format.messages import JsonObject, JsonValue, TextBlock, ThinkingBlock, ToolCall
+from coppice.format.messages import JsonObject, JsonValue, TextBlock, ThinkingBlock, ToolCall, is_object
 from coppice.providers.pydantic_ai.wellformed import well_formed
 
 ANTHROPIC_MESSAGES = "anthropic-messages"
@@ -42,6 +42,12 @@ def unpacked(signature: str | None) -> JsonObject:
 def object_in(value: JsonValue) -> JsonObject:
     """A JSON value that is an object; empty for any other."""
     return cast(JsonObject, value) if isinstance(value, dict) else {}  # JSON objects have text keys
+
+
+def objects_in(value: JsonValue) -> tuple[JsonObject, ...]:
+    """The objects in a JSON value that is a list; none for any other."""
+    items = cast(list[JsonValue], value) if isinstance(value, list) else []  # whatever a JSON array holds
+    return tuple(item for item in items if is_object(item))
 
 
 def text_of_field(fields: JsonObject, name: str) -> str | None:
@@ -148,8 +154,7 @@ def reasoning_parts(block: ThinkingBlock, fields: JsonObject, system: str) -> li
 
 def texts_in(value: JsonValue) -> list[str]:
     """The ``text`` of each object in a list of objects."""
-    items = cast(list[JsonValue], value) if isinstance(value, list) else []  # whatever a JSON array holds
-    return [text for item in items if (text := text_of_field(object_in(item), "text"))]
+    return [text for item in objects_in(value) if (text := text_of_field(item, "text"))]
 
 
 def call_extras(call: ToolCall) -> tuple[str | None, JsonObject | None]:

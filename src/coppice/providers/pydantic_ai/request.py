@@ -7,6 +7,7 @@ What is left out of a history (aborted replies, another provider's signatures, c
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import assert_never
 
 from pydantic_ai.messages import (
@@ -29,6 +30,7 @@ from coppice.format.messages import (
     AssistantMessage,
     Content,
     ImageBlock,
+    OpaqueMessage,
     TextBlock,
     ThinkingBlock,
     ToolCall,
@@ -82,13 +84,15 @@ def tool_definition(tool: ToolSchema) -> ToolDefinition:
     )
 
 
-def messages_of(request: Request, info: ModelInfo, system: str) -> list[ModelMessage]:
+def messages_of(request: Request, info: ModelInfo, system: str, marks: Iterable[str] = ()) -> list[ModelMessage]:
     """The history, in order; neighbouring user messages and tool results share one pydantic-ai request.
 
     ``system`` is pydantic-ai's name for the provider: what a reply of this provider carried goes back under it.
+    ``marks`` stand in for the opaque items, each in a message of its own (see `opaque`).
     """
     history: list[ModelMessage] = []
     asked = Asked(info.api)
+    mark = iter(marks)
     for message in request.messages:
         match message:
             case UserMessage(content=content):
@@ -98,6 +102,9 @@ def messages_of(request: Request, info: ModelInfo, system: str) -> list[ModelMes
             case AssistantMessage():
                 history.extend(asked.taken())
                 history.append(reply_of(message, info, system))
+            case OpaqueMessage():
+                history.extend(asked.taken())
+                history.append(ModelRequest([UserPromptPart(next(mark))]))
             case _:
                 assert_never(message)
     history.extend(asked.taken())
