@@ -196,6 +196,12 @@ def test_a_fork_before_the_first_message_is_an_empty_child_that_names_its_parent
     assert (head["parentSession"], only["parentId"]) == (str(path), None)
 
 
+def test_a_fork_of_nothing_but_a_label_makes_no_file_before_its_first_message(tmp_path: Path, setup: Setup) -> None:
+    session = opened(tmp_path, setup, [user("e1", None), marker("m", None), label("l1", None, "e1", "x")])
+    child = session.create_branched_session()
+    assert (session.get_leaf_id(), child.get_leaf_id(), child.is_stored) == ("l1", None, False)
+
+
 @pytest.mark.case("P15")
 def test_a_fork_of_what_is_not_there_makes_no_file(tmp_path: Path, setup: Setup) -> None:
     (tmp_path / "text").write_text("no session")

@@ -37,6 +37,13 @@ def child_header(cwd: str, parent: str | None) -> Header:
     return Header(SESSION_VERSION, new_session_id(), timestamp(), cwd, parent)
 
 
+def nearest_copied(index: TreeIndex, leaf: int) -> int:
+    """The entry at or above `leaf` that a copy of its path ends with; NONE if all of it is left out."""
+    while leaf != NONE and index.kinds[leaf] in _LEFT_OUT:
+        leaf = index.parents[leaf]
+    return leaf
+
+
 def copy_of_path(store: SessionStore, leaf: int, header: Header) -> Copy:
     """A copy of the path to `leaf`, with the labels in force on it and the name."""
     path = path_to(store.index, leaf)

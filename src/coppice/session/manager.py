@@ -489,6 +489,7 @@ class SessionManager:
         summary: str,
         *,
         details: JsonValue = None,
+        usage: Usage | None = None,
         from_hook: bool | None = None,
         expect: Expect = HERE,
     ) -> EntryId:
@@ -498,7 +499,7 @@ class SessionManager:
             raise LeafMoved(f"the leaf is {self._leaf_id} now, not {expect}; nothing was stored")
         left = self._leaf_id or "root"
         self._leaf_id = self._writer.append(
-            lambda i, p, t: BranchSummaryEntry(i, p, t, left, summary, details, None, from_hook),
+            lambda i, p, t: BranchSummaryEntry(i, p, t, left, summary, details, usage, from_hook),
             entry_id,
             entry_id=None,
             session_wide=False,
@@ -530,7 +531,7 @@ class SessionManager:
 
     def _copied(self, leaf_id: EntryId | None, cwd: str, setup: Setup) -> "SessionManager":
         source = str(self.session_file) if self.is_stored else None
-        leaf = self._at(leaf_id)
+        leaf = copying.nearest_copied(self.index, self._at(leaf_id))
         if leaf == NONE and self.session_file is not None:
             return SessionManager.create(cwd, parent_session=source, setup=setup)
         copy = copying.copy_of_path(self.store, leaf, copying.child_header(cwd, source))
