@@ -142,6 +142,8 @@ class Agent:
         self._check_ready()
         message = UserMessage(content, now_ms())
         stored = self.session.append_message(message, entry_id=entry_id)
+        if entry_id is not None:
+            self.queues.done(entry_id)
         await self._start(stored, (MessageStart(message), MessageEnd(message, stored)))
 
     async def continue_(self) -> None:
@@ -189,6 +191,17 @@ class Agent:
             options=self.kit.options,
             compactor=self.kit.compactor,
         )
+
+    @property
+    def model(self) -> Model:
+        """The model.
+
+        Raises:
+            UnknownModel: there is none.
+        """
+        if self.kit.model is None:
+            raise UnknownModel("there is no model: name one with --model provider/id")
+        return self.kit.model
 
     def next_request(self) -> Request:
         """The request that a run would send now.

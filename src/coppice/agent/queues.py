@@ -52,15 +52,18 @@ class PendingMemory:
 class Queues:
     """The waiting messages of one session. The pending file is the only copy; here are only ids."""
 
-    __slots__ = ("_mine", "_session", "_store")
+    __slots__ = ("_memory", "_mine", "_session")
 
     def __init__(self, session: SessionManager) -> None:
         self._session = session
         in_memory = session.session_file is None or session.setup.mode == "read"
-        self._store: PendingStore = (
-            PendingMemory() if in_memory else PendingFile(session.setup.home, session.session_id)
-        )
+        self._memory = PendingMemory() if in_memory else None
         self._mine: set[EntryId] = set()
+
+    @property
+    def _store(self) -> PendingStore:
+        """The session's id is asked for each time: the first write to an old session gives it a new one."""
+        return self._memory or PendingFile(self._session.setup.home, self._session.session_id)
 
     def accept(self, kind: Kind, message: Message) -> EntryId:
         """Take a message in; it is durable when this returns the id that its entry will have."""
@@ -91,6 +94,10 @@ class Queues:
         """A message was stored, or dropped: it waits no longer."""
         stored = self._session.index.by_id
         self._store.change(lambda items: [item for item in items if item.id != entry_id and item.id not in stored])
+        self._mine.discard(entry_id)
+
+    def release(self, entry_id: EntryId) -> None:
+        """Let a message wait no longer in this process: it stays pending, to be sent or dropped by the user."""
         self._mine.discard(entry_id)
 
     def adopt(self, entry_id: EntryId, kind: Kind) -> bool:

@@ -72,8 +72,7 @@ class Run:
     @property
     def reader(self) -> Reader:
         """The model as the reader of a request."""
-        info = self.model.info
-        return Reader(info.provider, info.api, info.id, info.accepts_images)
+        return reader_of(self.model)
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The tools as the model is told of them."""
@@ -123,3 +122,9 @@ class Run:
     def queue_texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What waits, as text: steering, follow-ups."""
         return self.queues.texts("steering"), self.queues.texts("followUp")
+
+
+def reader_of(model: Model) -> Reader:
+    """A model as the reader of a request."""
+    info = model.info
+    return Reader(info.provider, info.api, info.id, info.accepts_images)

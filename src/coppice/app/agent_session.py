@@ -3,20 +3,25 @@
 It owns the order of things, no state that could be derived. Each command's work is a function in a file of its own.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from types import TracebackType
 
 from coppice.agent.agent import Agent, Kit
 from coppice.agent.queues import Kind as QueueKind
-from coppice.app.models import Resolve, default_name, follow_path, resolver
-from coppice.app.navigation import fork_at, go_to
+from coppice.app.branching import ask_before, given_summary, leave_with_summary, store_summary
+from coppice.app.compactor import Preview, SessionCompactor
+from coppice.app.extensions.hooks import BeforeNavigate, Hooks
+from coppice.app.models import Resolve, default_name, follow_path, level_on_path, resolver
+from coppice.app.navigation import fork_at, target_of
+from coppice.app.prompting import send_prompt, send_waiting
 from coppice.app.resources import context_files
 from coppice.app.settings import Settings, load_settings
 from coppice.app.system_prompt import PromptParts, build_system_prompt
-from coppice.app.user_bash import run_user_bash
+from coppice.app.user_bash import UserCommand, run_user_bash
 from coppice.errors import Busy, UnknownEntryId
 from coppice.format.events import (
     BashExecutionUpdate,
@@ -32,7 +37,7 @@ from coppice.format.events import (
     ThinkingLevelChanged,
     TurnEnd,
 )
-from coppice.format.messages import BashExecutionMessage, Content, EntryId, Message, UserMessage
+from coppice.format.messages import BashExecutionMessage, Content, CustomMessage, EntryId, Message, UserMessage
 from coppice.providers.base import Model
 from coppice.session.manager import SessionManager
 from coppice.session.opening import Mode
@@ -65,20 +70,27 @@ class Wishes:
 class AgentSession:
     """One conversation as a person or a program drives it. `close` it after, or use it with ``async with``."""
 
-    __slots__ = ("_listeners", "_prompt", "_resolve", "_wanted_level", "_wanted_model", "agent", "settings")
+    __slots__ = (
+        "_command",
+        "_listeners",
+        "_resolve",
+        "_wishes",
+        "agent",
+        "compactor",
+        "settings",
+    )
 
     def __init__(
         self, session: SessionManager, wishes: Wishes | None = None, *, settings: Settings | None = None
     ) -> None:
-        wishes = wishes or Wishes()
+        self._wishes = wishes = wishes or Wishes()
         self.settings = settings if settings is not None else load_settings(session.setup.home)
-        self._prompt = wishes.prompt
         self._resolve = wishes.resolve or resolver(wishes.base_url or self.settings.base_url)
         self._listeners: list[Listener] = []
-        self._wanted_model = wishes.model
-        self._wanted_level = wishes.thinking_level
+        self._command: UserCommand | None = None
         tools = _tools(self.settings.tools if wishes.tools is None else wishes.tools)
-        self.agent = self._agent_for(session, Kit(tools=tools, options=self.settings.options()))
+        kit = Kit(tools=tools, options=self.settings.options())
+        self.agent, self.compactor = self._agent_for(session, kit, Hooks())
 
     @classmethod
     def create(
@@ -100,12 +112,13 @@ class AgentSession:
         setup = Setup(base, directory, "write", settings.sync == "entry")
         return cls(session or SessionManager.create(cwd, setup=setup), wishes, settings=settings)
 
-    def _agent_for(self, session: SessionManager, kit: Kit) -> Agent:
+    def _agent_for(self, session: SessionManager, kit: Kit, hooks: Hooks) -> tuple[Agent, SessionCompactor]:
         kit.output_dir = session.setup.home / "output"
         kit.system_prompt = lambda: self.system_prompt
         agent = Agent(session, kit)
         agent.subscribe(self._hear)
-        return agent
+        kit.compactor = SessionCompactor(agent, self.settings.compaction, hooks=hooks, resolve=self._resolve)
+        return agent, kit.compactor
 
     # --- what it is --------------------------------------------------------------------------
 
@@ -116,8 +129,13 @@ class AgentSession:
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is active."""
-        return self.agent.is_running
+        """Whether a run is active, or a compaction or branch summary."""
+        return self.agent.is_running or self.compactor.is_active
+
+    @property
+    def hooks(self) -> Hooks:
+        """The table of hooks; add functions to its lists. It is kept when the session is switched."""
+        return self.compactor.hooks
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -130,7 +148,7 @@ class AgentSession:
         cwd = Path(self.session.cwd)
         files = context_files(cwd, self.session.setup.home)
         tools = tuple(self.agent.kit.tools or ())
-        return build_system_prompt(self._prompt, files, tools=tools, cwd=cwd, date=date.today().isoformat())
+        return build_system_prompt(self._wishes.prompt, files, tools=tools, cwd=cwd, date=date.today().isoformat())
 
     @property
     def model(self) -> Model:
@@ -139,15 +157,12 @@ class AgentSession:
         Raises:
             UnknownModel: it cannot be used; the text says why.
         """
-        return self._settle_model()
+        return self._settle_model()[0]
 
     @property
     def thinking_level(self) -> str:
         """The thinking level the next prompt has."""
-        if self._wanted_level is not None:
-            return self._wanted_level
-        fresh = self.session.leaf < 0
-        return self.settings.thinking_level if fresh else self.session.thinking_level()
+        return self._wishes.thinking_level or level_on_path(self.session, self.settings.thinking_level)
 
     def get_session_stats(self) -> SessionStats:
         """Messages, tokens and cost, of the branch and of the file."""
@@ -181,40 +196,44 @@ class AgentSession:
 
         A model or thinking level that was asked for is recorded before it.
         """
+        if self.agent.is_running or self._command is not None:
+            self._check_idle("prompt")
         self._prepare_run()
-        await self.agent.prompt(content, entry_id=entry_id)
+        await send_prompt(self.agent, self.compactor, content, entry_id)
 
     async def continue_(self) -> None:
         """Let the model go on from the leaf; see `Agent.continue_`."""
+        self._check_idle("continue")
         self._prepare_run()
         await self.agent.continue_()
 
     def _prepare_run(self) -> None:
-        self._check_idle("prompt")
         self.session.check_bridges()
-        model, level = self._settle_model(), self.thinking_level
+        model, why_another = self._settle_model()
+        level = self.thinking_level
+        if why_another is not None:
+            self._hear(Notice("warning", f"{why_another}; going on with {model.info.name}"))
         ref = self.session.model()
         if ref != (model.info.provider, model.info.id):
             self.session.append_model_change(model.info.provider, model.info.id)
         if level != self.session.thinking_level():
             self.session.append_thinking_level_change(level)
-        self._wanted_model = self._wanted_level = None
+        self._wishes = replace(self._wishes, model=None, thinking_level=None)
         self.report_notices()
 
-    def _settle_model(self) -> Model:
+    def _settle_model(self) -> tuple[Model, str | None]:
+        """The model of the next request, and why it is another one than the path names, if it is."""
         kit = self.agent.kit
-        wanted = self._wanted_model
+        wanted = self._wishes.model
         if wanted is not None:
             kit.model = self._resolve(wanted) if isinstance(wanted, str) else wanted
-            self._wanted_model = kit.model
-            return kit.model
+            self._wishes = replace(self._wishes, model=kit.model)
+            return kit.model, None
         found, why = follow_path(kit.model, self.session.model(), self._resolve)
         if found is None:
             found = self._resolve(default_name(self.settings.model))
-        if why is not None and found is not kit.model:
-            self._hear(Notice("warning", why))
         kit.model = found
-        return found
+        return found, why
 
     def steer(self, content: Content) -> EntryId:
         """Have a message enter after the current turn's tools; durable when this returns its future entry id."""
@@ -225,7 +244,10 @@ class AgentSession:
         return self.agent.follow_up(content)
 
     async def abort(self) -> None:
-        """Stop the active run and wait until it has settled."""
+        """Stop the active run, compaction, branch summary or user's command, and wait until it has settled."""
+        if self._command is not None:
+            await self._command.stop()
+        await self.compactor.abort()
         await self.agent.abort()
 
     def pending_prompts(self) -> list[Pending]:
@@ -238,10 +260,11 @@ class AgentSession:
         Raises:
             UnknownEntryId: nothing pending has this id.
         """
-        message = self._pending(entry_id).message
-        if isinstance(message, UserMessage):
-            await self.prompt(message.content, entry_id=entry_id)
-            self.agent.queues.done(entry_id)
+        match self._pending(entry_id).message:
+            case UserMessage(content=content) | CustomMessage(content=content):
+                await self.prompt(content, entry_id=entry_id)
+            case other:
+                raise UnknownEntryId(f"the pending prompt {entry_id!r} holds {type(other).__name__}, nothing to send")
 
     def queue_pending(self, entry_id: EntryId, kind: QueueKind) -> None:
         """Let a pending prompt wait in this process's queue.
@@ -270,19 +293,31 @@ class AgentSession:
     async def run_bash(self, command: str, *, exclude: bool = False) -> BashExecutionMessage:
         """Run the user's own command and store it; `exclude` keeps it from the model (``!!``).
 
+        Aborted, or with its caller cancelled, it is stored as cancelled with what it printed. While it runs nothing
+        else writes to the session.
+
         Raises:
-            Busy: a run is active.
+            Busy: a run or another command is active.
             ToolError, StorageFailure: it could not be started, or not be stored.
         """
         self._check_idle("run a command")
-        message = await run_user_bash(
-            command,
-            Path(self.session.cwd),
-            output_dir=self.agent.kit.output_dir or self.session.setup.home / "output",
-            exclude=exclude,
-            on_output=lambda delta: self._hear(BashExecutionUpdate(delta)),
-        )
-        stored = self.session.append_message(message)
+        halt = asyncio.Event()
+        running = self._command = UserCommand(asyncio.create_task(self._run_bash(command, exclude, halt)), halt)
+        return await running.wait()
+
+    async def _run_bash(self, command: str, exclude: bool, halt: asyncio.Event) -> BashExecutionMessage:
+        try:
+            message = await run_user_bash(
+                command,
+                Path(self.session.cwd),
+                output_dir=self.agent.kit.output_dir or self.session.setup.home / "output",
+                exclude=exclude,
+                on_output=lambda delta: self._hear(BashExecutionUpdate(delta)),
+                halt=halt,
+            )
+            stored = self.session.append_message(message)
+        finally:
+            self._command = None
         self._hear(MessageStart(message))
         self._hear(MessageEnd(message, stored))
         self.report_notices()
@@ -300,7 +335,7 @@ class AgentSession:
         self._check_idle("switch the model")
         chosen = self._resolve(model) if isinstance(model, str) else model
         self.session.append_model_change(chosen.info.provider, chosen.info.id)
-        self.agent.kit.model, self._wanted_model = chosen, None
+        self.agent.kit.model, self._wishes = chosen, replace(self._wishes, model=None)
         self._hear(ModelChanged(chosen.info.provider, chosen.info.id))
         return chosen
 
@@ -312,11 +347,11 @@ class AgentSession:
         """
         self._check_idle("switch the thinking level")
         self.session.append_thinking_level_change(level)
-        self._wanted_level = None
+        self._wishes = replace(self._wishes, thinking_level=None)
         self._hear(ThinkingLevelChanged(level))
 
     def set_tools(self, tools: Iterable[str | Tool]) -> None:
-        """Choose the tools the model is offered from the next request on.
+        """Choose the tools the model is offered from the next run on.
 
         Raises:
             UsageError: there is no tool of one of the names.
@@ -337,23 +372,80 @@ class AgentSession:
         self.session.append_label_change(entry_id, label)
         self._hear(LabelChanged(entry_id, self.session.get_label(entry_id)))
 
-    # --- the tree ----------------------------------------------------------------------------
+    # --- compaction --------------------------------------------------------------------------
 
-    def _check_idle(self, what: str) -> None:
-        if self.is_running:
-            raise Busy(f"cannot {what} while a run is active: abort it or wait for it")
+    async def compact(self, instructions: str | None = None, strategy: str | None = None) -> EntryId:
+        """Condense the context now; the compaction entry's id. A run is aborted first. Nothing of the history goes.
 
-    def navigate_tree(self, entry_id: EntryId) -> str:
-        """Go to an entry: on an assistant or other entry the conversation goes on after it, a user message comes back
-        as the editor text that is returned, with the leaf before it.
+        What was steered or queued meanwhile is sent after it.
+
+        Raises:
+            NothingToCompact, CompactionFailed, ProviderError, LeafMoved, StorageFailure: nothing changed.
+            UsageError: there is no such strategy.
+        """
+        await self.agent.abort()
+        try:
+            return await self.compactor.compact(self.model, instructions, strategy)
+        finally:
+            self.report_notices()
+            await send_waiting(self.agent, self.compactor)
+
+    def preview_compaction(self, strategy: str | None = None) -> Preview:
+        """What a compaction would do: what goes, what stays, tokens before and after. No model is called.
+
+        Raises:
+            NothingToCompact: there is nothing it could do.
+        """
+        return self.compactor.preview(self.model, strategy)
+
+    def undo_compaction(self) -> EntryId | None:
+        """Move the leaf to just before the newest compaction; moving back redoes it. The compaction's id, None without
+        one on the path.
 
         Raises:
             Busy: a run is active.
-            UnknownEntryId, StorageFailure: the leaf stays.
+            StorageFailure: the leaf stays.
+        """
+        self._check_idle("undo a compaction")
+        newest = self.session.store.newest_compaction(self.session.leaf)
+        if newest is None:
+            return None
+        self.session.branch(newest.parent_id)
+        self._hear(LeafChanged(newest.parent_id))
+        return newest.id
+
+    # --- the tree ----------------------------------------------------------------------------
+
+    def _check_idle(self, what: str) -> None:
+        if self.is_running or self._command is not None:
+            active = "a run" if self.is_running else "a command"
+            raise Busy(f"cannot {what} while {active} is active: abort it or wait for it")
+
+    async def navigate_tree(
+        self, entry_id: EntryId, *, summarize: bool = False, instructions: str | None = None
+    ) -> str:
+        """Go to an entry: on an assistant or other entry the conversation goes on after it, a user message comes back
+        as the editor text that is returned, with the leaf before it.
+
+        With `summarize` the branch that is left is summarised where the new one goes on; `instructions` are the user's
+        for that summary.
+
+        Raises:
+            Busy: a run is active.
+            NavigationCancelled: a hook forbids it.
+            UnknownEntryId, CompactionFailed, ProviderError, LeafMoved, StorageFailure: the leaf stays.
         """
         self._check_idle("move in the tree")
-        target = go_to(self.session, entry_id)
-        self._hear(LeafChanged(target.leaf_id, target.editor_text or None))
+        target, left = target_of(self.session, entry_id), self.session.get_leaf_id()
+        given = await ask_before(self.agent, self.compactor, BeforeNavigate(entry_id, left, summarize))
+        if given is not None:
+            store_summary(self.session, target.leaf_id, given_summary(given.text), left)
+        elif summarize and target.leaf_id != left:
+            model = self.model
+            await leave_with_summary(self.agent, self.compactor, target, model=model, instructions=instructions)
+        else:
+            self.session.branch(target.leaf_id, expect=left)
+        self._hear(LeafChanged(self.session.get_leaf_id(), target.editor_text or None))
         self.report_notices()
         return target.editor_text
 
@@ -388,18 +480,21 @@ class AgentSession:
         self._switch_to(self.session.new_session(), "new")
 
     def switch_session(self, path: str | Path, *, mode: Mode = "write") -> None:
-        """Go on in another session file.
+        """Go on in another session file; where we are in it already, nothing happens.
 
         Raises:
             Busy: a run is active.
             SessionNotFound, NotASession, SessionHeld, StorageFailure: this session stays the active one.
         """
         self._check_idle("switch sessions")
+        here = self.session
+        if here.is_stored and here.setup.mode == mode and here.session_file == Path(path).expanduser().absolute():
+            return
         self._switch_to(SessionManager.open(path, mode=mode, setup=self.session.setup), "resume")
 
     def _switch_to(self, session: SessionManager, reason: str) -> None:
         old = self.agent
-        self.agent = self._agent_for(session, old.kit)
+        self.agent, self.compactor = self._agent_for(session, old.kit, self.compactor.hooks)
         old.session.close()
         path = session.session_file
         self._hear(SessionSwitched(reason, session.session_id, str(path) if path else None))
@@ -409,7 +504,7 @@ class AgentSession:
 
     async def close(self) -> None:
         """Abort what runs, give back the session. Safe to call twice."""
-        await self.agent.abort()
+        await self.abort()
         self.session.close()
 
     async def __aenter__(self) -> "AgentSession":

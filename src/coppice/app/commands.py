@@ -3,7 +3,7 @@
 A command is given words and answers with a plain value; how that is shown is the interface's. Nothing is printed here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -154,7 +154,7 @@ class Command:
     name: str
     usage: str
     help: str
-    run: Callable[[Ask], Outcome]
+    run: Callable[[Ask], Awaitable[Outcome]]
 
 
 def find_command(text: str) -> tuple[Command, str] | None:
@@ -164,31 +164,31 @@ def find_command(text: str) -> tuple[Command, str] | None:
     return None if command is None else (command, words.strip())
 
 
-def _tree(ask: Ask) -> Outcome:
+async def _tree(ask: Ask) -> Outcome:
     if not ask.words:
         return TreeShown(tuple(tree_rows(ask.session.session)), "tree")
-    text = ask.session.navigate_tree(_entry(ask, ask.words))
+    text = await ask.session.navigate_tree(_entry(ask, ask.words))
     return Moved(ask.session.session.get_leaf_id(), text)
 
 
-def _fork(ask: Ask) -> Outcome:
+async def _fork(ask: Ask) -> Outcome:
     if not ask.words:
         return TreeShown(tuple(tree_rows(ask.session.session, Filter.USER)), "fork")
     text = ask.session.fork(_entry(ask, ask.words, Filter.USER))
     return Switched("fork", ask.session.session.session_id, text)
 
 
-def _clone(ask: Ask) -> Outcome:
+async def _clone(ask: Ask) -> Outcome:
     ask.session.clone()
     return Switched("clone", ask.session.session.session_id)
 
 
-def _new(ask: Ask) -> Outcome:
+async def _new(ask: Ask) -> Outcome:
     ask.session.new_session()
     return Switched("new", ask.session.session.session_id)
 
 
-def _resume(ask: Ask) -> Outcome:
+async def _resume(ask: Ask) -> Outcome:
     session = ask.session.session
     rows = SessionManager.list(session.cwd, session.setup.session_dir, home=session.setup.home)
     if not ask.words:
@@ -201,13 +201,13 @@ def _resume(ask: Ask) -> Outcome:
     return Switched("resume", ask.session.session.session_id)
 
 
-def _name(ask: Ask) -> Outcome:
+async def _name(ask: Ask) -> Outcome:
     if ask.words:
         ask.session.set_session_name(ask.words)
     return NameIs(ask.session.session.get_session_name())
 
 
-def _label(ask: Ask) -> Outcome:
+async def _label(ask: Ask) -> Outcome:
     word, _, text = ask.words.partition(" ")
     if not word:
         raise UsageError("/label needs an entry: its number in /tree or its id, then the label (none: takes it away)")
@@ -216,11 +216,11 @@ def _label(ask: Ask) -> Outcome:
     return LabelIs(entry_id, ask.session.session.get_label(entry_id))
 
 
-def _session(ask: Ask) -> Outcome:
+async def _session(ask: Ask) -> Outcome:
     return StatsShown(ask.session.get_session_stats())
 
 
-def _model(ask: Ask) -> Outcome:
+async def _model(ask: Ask) -> Outcome:
     if ask.words:
         before = ask.session.model.info
         after = ask.session.set_model(ask.words).info
@@ -231,7 +231,7 @@ def _model(ask: Ask) -> Outcome:
     return ModelIs(info.name, info.label)
 
 
-def _thinking(ask: Ask) -> Outcome:
+async def _thinking(ask: Ask) -> Outcome:
     if ask.words:
         if ask.words not in THINKING_LEVELS:
             raise UsageError(f"no thinking level {ask.words!r}: one of {', '.join(THINKING_LEVELS)}")
@@ -239,18 +239,18 @@ def _thinking(ask: Ask) -> Outcome:
     return LevelIs(ask.session.thinking_level)
 
 
-def _tools(ask: Ask) -> Outcome:
+async def _tools(ask: Ask) -> Outcome:
     if ask.words:
         named = "" if ask.words == "none" else ask.words
         ask.session.set_tools(tools_in_directory(named.replace(",", " ").split()))
     return ToolsAre(tuple(ask.session.agent.kit.tools or ()))
 
 
-def _help(_: Ask) -> Outcome:
+async def _help(_: Ask) -> Outcome:
     return HelpShown(tuple(COMMANDS.values()))
 
 
-def _quit(_: Ask) -> Outcome:
+async def _quit(_: Ask) -> Outcome:
     return Leave()
 
 

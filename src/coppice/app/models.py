@@ -8,9 +8,12 @@ import os
 from collections.abc import Callable, Mapping
 
 from coppice.errors import UnknownModel
+from coppice.format.entries import MessageEntry
 from coppice.providers.base import Model
 from coppice.providers.catalogue import find_default_model, resolve_model
+from coppice.session.manager import SessionManager
 from coppice.tree.context import ModelRef
+from coppice.tree.family import NONE
 
 Resolve = Callable[[str], Model]
 """Makes a model of a name ``provider/id``.
@@ -43,12 +46,20 @@ def is_model(model: Model | None, wanted: ModelRef) -> bool:
 
 
 def follow_path(current: Model | None, wanted: ModelRef | None, resolve: Resolve) -> tuple[Model | None, str | None]:
-    """The model for a path, and why it is another one than the path names, if it is."""
+    """The model for a path (None: there is none yet), and why it is another one than the path names, if it is."""
     if wanted is None or is_model(current, wanted):
         return current, None
     name = f"{wanted.provider}/{wanted.model_id}"
     try:
         return resolve(name), None
     except UnknownModel as error:
-        stand_in = f"going on with {current.info.name}" if current is not None else "no model to go on with"
-        return current, f"this branch was made with {name}, which cannot be used now ({error}); {stand_in}"
+        return current, f"this branch was made with {name}, which cannot be used now ({error})"
+
+
+def level_on_path(session: SessionManager, setting: str) -> str:
+    """The thinking level at the leaf; where the path names none and holds no message yet, what the settings say."""
+    index, leaf = session.index, session.leaf
+    if leaf != NONE and index.newest.level[leaf] != NONE:
+        return session.thinking_level()
+    begun = any(isinstance(entry, MessageEntry) for entry in session.turn_after(None))
+    return session.thinking_level() if begun else setting

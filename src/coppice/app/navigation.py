@@ -27,17 +27,6 @@ def target_of(session: SessionManager, entry_id: EntryId) -> Target:
     return navigation_target(entry, session.index.parent_id(session.store.ordinal(entry_id)))
 
 
-def go_to(session: SessionManager, entry_id: EntryId) -> Target:
-    """Move the leaf to where going to an entry leads, durably.
-
-    Raises:
-        UnknownEntryId, StorageFailure: the leaf stays.
-    """
-    target = target_of(session, entry_id)
-    session.branch(target.leaf_id)
-    return target
-
-
 def fork_at(session: SessionManager, entry_id: EntryId) -> Forked:
     """A new session with the path to where going to an entry leads; this one stays as it is.
 

@@ -22,7 +22,7 @@ class ContextFile:
 
 def context_files(cwd: Path, home: Path) -> tuple[ContextFile, ...]:
     """The context files for a directory, the most general first."""
-    directories = [home, *reversed(cwd.resolve().parents), cwd.resolve()]
+    directories = [home.resolve(), *reversed(cwd.resolve().parents), cwd.resolve()]
     found: list[ContextFile] = []
     for directory in dict.fromkeys(directories):
         file = _context_file(directory)

@@ -4,24 +4,30 @@ A key coppice does not know, or a value that does not fit, is an error that name
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from coppice.agent.run import Options
+from coppice.compaction.settings import CompactionSettings
 from coppice.errors import InvalidSettings
-from coppice.tools.toolset import DEFAULT_TOOLS
+from coppice.tools.toolset import ALL_TOOLS, DEFAULT_TOOLS
 
 SyncPolicy = Literal["entry", "turn", "never"]
 """When what was appended is synced to the drive: after each entry, at the end of each turn, or left to the system."""
+
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+"""The levels of `THINKING_LEVELS`, for the validation of the file."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RetrySettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Retries of a request that failed for a passing reason. Delays are milliseconds."""
 
-    max_retries: int = Options().max_retries
-    base_delay_ms: int = Options().retry_base_ms
-    max_delay_ms: int = Options().retry_cap_ms
+    max_retries: Count = Options().max_retries
+    base_delay_ms: Count = Options().retry_base_ms
+    max_delay_ms: Count = Options().retry_cap_ms
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -33,13 +39,19 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     model: str | None = None
     base_url: str | None = None
-    thinking_level: str = "off"
+    thinking_level: ThinkingLevel = "off"
     tools: tuple[str, ...] = DEFAULT_TOOLS
     session_dir: str | None = None
     sync: SyncPolicy = "entry"
     retry: RetrySettings = RetrySettings()
     steering_mode: Literal["one", "all"] = "one"
     follow_up_mode: Literal["one", "all"] = "one"
+    compaction: CompactionSettings = CompactionSettings()
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.tools if name not in ALL_TOOLS]
+        if unknown:
+            raise ValueError(f"unknown tool {unknown[0]!r}, known are {', '.join(ALL_TOOLS)} - at `$.tools`")
 
     def options(self) -> Options:
         """How runs behave under these settings."""

@@ -10,9 +10,9 @@ from coppice.compaction.prompts import prompt
 from coppice.compaction.strategy import Result, Work
 from coppice.compaction.transcript import FileLists, file_section, files_in, transcript, with_calls
 from coppice.format.entries import BranchSummaryEntry, CompactionEntry, Entry
-from coppice.format.messages import BranchSummaryMessage, UserMessage
+from coppice.format.messages import BranchSummaryMessage, Message, UserMessage
 from coppice.providers.base import Request
-from coppice.tree.context import message_pairs
+from coppice.tree.context import ContextView
 
 BUDGET_TOKENS = 40_000
 """Tokens of the branch that a summariser reads at most, newest first (our choice: a summary of a page)."""
@@ -20,21 +20,24 @@ BUDGET_TOKENS = 40_000
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The entries that are left, oldest first: after the common ancestor, after the newest compaction among them."""
+    """What is left: its entries, oldest first, and the messages they become, context edits applied."""
 
     entries: tuple[Entry, ...]
+    messages: tuple[Message, ...]
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing on it says anything."""
-        return not transcript(message for _, message in message_pairs(self.entries))
+        return not transcript(self.messages)
 
 
-def left_branch(entries: Sequence[Entry]) -> Branch:
-    """What a summary covers of the entries between the common ancestor and the old leaf: it stops at a compaction, whose
-    summary then stands for what came before."""
+def left_branch(entries: Sequence[Entry], view: ContextView) -> Branch:
+    """The branch that is left. `entries` are those between the common ancestor and the old leaf, `view` the context at
+    the old leaf. It stops at a compaction, whose summary stands for what came before."""
     newest = max((at for at, entry in enumerate(entries) if isinstance(entry, CompactionEntry)), default=0)
-    return Branch(tuple(entries[newest:]))
+    left = tuple(entries[newest:])
+    ids = {entry.id for entry in left}
+    return Branch(left, tuple(message for entry_id, message in view.pairs if entry_id in ids))
 
 
 async def summarise_branch(branch: Branch, work: Work) -> Result:
@@ -43,14 +46,13 @@ async def summarise_branch(branch: Branch, work: Work) -> Result:
     Raises:
         CompactionFailed, ProviderError: nothing usable came of it.
     """
-    pairs = message_pairs(branch.entries)
-    pieces = _newest_within(transcript(message for _, message in pairs), _budget(work))
+    pieces = _newest_within(transcript(branch.messages), _budget(work))
     asked = ["<branch>\n" + "\n\n".join(pieces) + "\n</branch>", prompt("branch")]
     if work.instructions:
         asked.append(f"The user asks of this summary: {work.instructions}")
     request = Request(prompt("system"), (UserMessage("\n\n".join(asked)),), max_output=work.max_output)
     answer = await ask(work.model, request, work.on_retry)
-    files = with_calls(_earlier_files(branch), (message for _, message in pairs))
+    files = with_calls(_earlier_files(branch), branch.messages)
     text = "\n\n".join(part for part in (answer.text, file_section(files)) if part)
     return Result("branch", text, None, work.measure(BranchSummaryMessage(text)), answer.reply.usage, files.details())
 

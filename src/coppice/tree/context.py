@@ -115,14 +115,6 @@ def messages_of(entries: Sequence[Entry], referred: Mapping[EntryId, Entry] | No
 
     `referred` are the entries that a compaction's replacement refers to.
     """
-    if not edits_in(entries) and not (entries and isinstance(entries[0], CompactionEntry)):
-        messages: list[Message] = []
-        for entry in entries:  # the common case, written out: nothing is edited or compacted
-            if isinstance(entry, MessageEntry):
-                messages.append(entry.message)
-            else:
-                messages.extend(_messages_of(entry, newest=False))
-        return messages
     return [message for _, message in message_pairs(entries, referred)]
 
 
@@ -132,13 +124,25 @@ def message_pairs(
     """As `messages_of`, each message with the id of its entry."""
     edits = edits_in(entries)
     pairs: list[tuple[EntryId, Message]] = []
-    for position, entry in enumerate(entries):
-        replacement = replacement_of(entry) if position == 0 else None
-        if replacement is not None and isinstance(entry, CompactionEntry):
-            pairs += _replaced(entry, replacement, referred or {}, edits)
+    first = 0
+    if entries and isinstance(entries[0], CompactionEntry):
+        pairs, first = _leading(entries[0], referred or {}, edits), 1
+    for entry in entries[first:] if first else entries:
+        if isinstance(entry, MessageEntry) and not edits:  # the common case, written out: this runs for each request
+            pairs.append((entry.id, entry.message))
         else:
-            pairs += [(entry.id, message) for message in _projected(entry, edits, newest=position == 0)]
+            pairs.extend([(entry.id, message) for message in _projected(entry, edits, newest=False)])
     return pairs
+
+
+def _leading(
+    compaction: CompactionEntry, referred: Mapping[EntryId, Entry], edits: Mapping[EntryId, ContextEditEntry]
+) -> list[tuple[EntryId, Message]]:
+    """What the newest compaction, which begins the context entries, becomes."""
+    replacement = replacement_of(compaction)
+    if replacement is not None:
+        return _replaced(compaction, replacement, referred, edits)
+    return [(compaction.id, message) for message in _projected(compaction, edits, newest=True)]
 
 
 def _projected(entry: Entry, edits: Mapping[EntryId, ContextEditEntry], *, newest: bool) -> Sequence[Message]:

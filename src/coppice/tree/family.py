@@ -66,17 +66,27 @@ class NewestAbove:
 
     def fill(self, parents: "array[int]", kinds: bytearray) -> None:
         """Take in the entries added since the last call."""
-        for ordinal in range(len(self.model), len(parents)):
+        start = len(self.model)
+        compaction = level = model = NONE
+        if start:
+            compaction, level, model = self.compaction[-1], self.level[-1], self.model[-1]
+        for ordinal in range(start, len(parents)):
             parent, kind = parents[ordinal], kinds[ordinal]
-            compaction, level, model = NONE, NONE, NONE
-            if parent != NONE:
+            if parent == NONE:
+                compaction = level = model = NONE
+            elif parent != ordinal - 1:
                 compaction, level, model = self.compaction[parent], self.level[parent], self.model[parent]
-            if kind in (Kind.ASSISTANT, Kind.MODEL_CHANGE):
+            if kind in _MODEL_KINDS:
                 model = ordinal
-            elif kind == Kind.COMPACTION:
+            elif kind == _COMPACTION:
                 compaction = ordinal
-            elif kind == Kind.THINKING_LEVEL:
+            elif kind == _LEVEL:
                 level = ordinal
             self.compaction.append(compaction)
             self.level.append(level)
             self.model.append(model)
+
+
+_MODEL_KINDS = (int(Kind.ASSISTANT), int(Kind.MODEL_CHANGE))
+_COMPACTION = int(Kind.COMPACTION)
+_LEVEL = int(Kind.THINKING_LEVEL)

@@ -52,7 +52,7 @@ async def _play(project: Path) -> int:
         session.set_session_name("A guided tour")
         await _ask(session, FIRST)
         await _ask_twice(session)
-        return _show(session, project)
+        return await _show(session, project)
 
 
 async def _ask_twice(session: AgentSession) -> None:
@@ -68,7 +68,7 @@ async def _ask_twice(session: AgentSession) -> None:
     if original is not None:
         session.switch_session(original)
     _tell(f"Back to {fork}, labelled 'before the edit', and another way from there. Files stay as they are:")
-    session.navigate_tree(fork)
+    await session.navigate_tree(fork)
     await _ask(session, THAT_WAY)
 
 
@@ -78,9 +78,11 @@ async def _ask(session: AgentSession, prompts: Sequence[str]) -> None:
         await session.prompt(prompt)
 
 
-def _show(session: AgentSession, project: Path) -> int:
+async def _show(session: AgentSession, project: Path) -> int:
     _tell("The tree. ● is the way from the start to where we are; the other branch is still there.")
-    *rows, _ = outcome_lines(session, COMMANDS["tree"].run(Ask(session)), line_width())  # the last one is for the REPL
+    *rows, _ = outcome_lines(
+        session, await COMMANDS["tree"].run(Ask(session)), line_width()
+    )  # the last one is for the REPL
     for line in rows:
         write_line(line)
     identity = session.session.session_id

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from coppice.app.agent_session import AgentSession
-from coppice.app.commands import Ask, Moved, Switched, find_command
+from coppice.app.commands import Ask, Command, Moved, Outcome, Switched, find_command
 from coppice.format.events import (
     AutoRetryStart,
     MessageUpdate,
@@ -69,7 +69,7 @@ def run_command(session: AgentSession, text: str, status: StatusLine) -> bool:
     command, words = found
     session.subscribe(Progress(status).hear)
     session.report_notices()
-    outcome = command.run(Ask(session, words))
+    outcome = asyncio.run(_outcome(command, Ask(session, words)))
     for line in outcome_lines(session, outcome, line_width()):
         write_line(line)
     match outcome:
@@ -78,6 +78,10 @@ def run_command(session: AgentSession, text: str, status: StatusLine) -> bool:
         case _:
             pass
     return True
+
+
+async def _outcome(command: Command, ask: Ask) -> Outcome:
+    return await command.run(ask)
 
 
 def run(session: AgentSession, content: Content, opening: Callable[[], Sequence[str]], status: StatusLine) -> Done:

@@ -63,6 +63,7 @@ class Repl:
         self._editor = LineEditor()
         self._shown = Ask(session)
         self._leaving = False
+        self._under_way: set[asyncio.Future[None]] = set()
 
     # --- from the first line to the last ---------------------------------------------------------
 
@@ -128,9 +129,13 @@ class Repl:
             self._said(line.strip("\n"))
 
     def _command(self, command: Command, words: str) -> None:
+        """Do a command at the prompt, to its end; Ctrl-C aborts it as it aborts a run."""
+        self._settle(self._done(command, words))
+
+    async def _done(self, command: Command, words: str) -> None:
         ask = Ask(self.session, words, self._shown.entries, self._shown.sessions)
         try:
-            outcome = command.run(ask)
+            outcome = await command.run(ask)
         except CoppiceError as error:
             self._transcript.refuse(str(error))
             return
@@ -193,7 +198,9 @@ class Repl:
         found = find_command(text)
         try:
             if found is not None:
-                self._command(*found)
+                task = asyncio.ensure_future(self._done(*found))
+                self._under_way.add(task)
+                task.add_done_callback(self._under_way.discard)
             elif text.startswith("!"):
                 self._transcript.refuse("a run is active: commands of yours can follow it")
             elif text.startswith(">"):

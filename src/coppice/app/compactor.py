@@ -1,0 +1,476 @@
+"""`SessionCompactor`: compacts one session. It decides when, asks a strategy, judges the result and stores it.
+
+The loop and the controller ask it; it calls no tool and knows no screen. A failed or useless compaction changes nothing.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from coppice.agent.agent import Agent
+from coppice.agent.run import reader_of
+from coppice.app.extensions.hooks import AfterCompact, BeforeCompact, Cancel, Hooks, Stop, Summary, ask_hooks
+from coppice.app.models import Resolve
+from coppice.app.strategies import strategy_for
+from coppice.compaction.corrections import Corrections
+from coppice.compaction.cut import find_cut
+from coppice.compaction.estimate import estimate_message, estimate_request
+from coppice.compaction.remote import NotOffered
+from coppice.compaction.settings import CompactionSettings, Limits, limits_for
+from coppice.compaction.strategy import (
+    CompactionFailed,
+    NothingToCompact,
+    Phase,
+    Reason,
+    Result,
+    Retrying,
+    Work,
+)
+from coppice.compaction.summary import items_of
+from coppice.compaction.tokens import ContextSize, context_size, what_is_large
+from coppice.compaction.triggers import context_tokens_of, is_downshift, is_due, is_full_stop, is_overflow, limit_of
+from coppice.errors import CoppiceError, ProviderError
+from coppice.format.events import CompactionEnd, CompactionStart, Notice, SummarizationRetryScheduled
+from coppice.format.messages import (
+    AssistantMessage,
+    CompactionSummaryMessage,
+    EntryId,
+    JsonObject,
+    Message,
+    OpaqueMessage,
+    UserMessage,
+)
+from coppice.providers.base import Model
+from coppice.session.manager import CompactionDraft
+from coppice.tree.context import ContextView
+
+T = TypeVar("T")
+
+MIN_SHRINK = 0.95
+"""A result must be at most this part of what it replaces; else it is discarded (5 %, from everruns' rule)."""
+
+MAX_NO_PROGRESS = 3
+"""After so many compactions in a row without progress a run stops; only a user message resets the count."""
+
+REARM_TOKENS = 4_096
+"""After a useless compaction the context must grow by this many tokens (and 5 %) before the next automatic one."""
+
+
+class ContextFull(CoppiceError):
+    """The context is too large and compaction does not help; the text says what is too large and what can be done."""
+
+
+class RunStopped(CoppiceError):
+    """A hook ended the run."""
+
+
+@dataclass(slots=True)
+class _Guard:
+    """What keeps automatic compaction from running in circles; reset by a user's message only."""
+
+    no_progress: int = 0
+    overflowed: bool = False
+    useless_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a compaction would do, without a model: counts of messages and tokens that go and stay."""
+
+    strategy: str
+    goes: int
+    stays: int
+    tokens_before: int
+    tokens_after: int
+    first_kept: EntryId | None
+
+
+class SessionCompactor:
+    """Compacts the session of one agent."""
+
+    __slots__ = ("_active", "_agent", "_corrections", "_guard", "_resolve", "hooks", "settings")
+
+    def __init__(self, agent: Agent, settings: CompactionSettings, *, hooks: Hooks, resolve: Resolve) -> None:
+        self._agent = agent
+        self.settings = settings
+        self.hooks = hooks
+        self._resolve = resolve
+        self._corrections = Corrections(agent.session.setup.home)
+        self._guard = _Guard()
+        self._active: asyncio.Future[Any] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a compaction outside a run is active now."""
+        return self._active is not None
+
+    # --- sizes -------------------------------------------------------------------------------
+
+    def limits(self, model: Model) -> Limits:
+        """The numbers in force for a model."""
+        return limits_for(self.settings, model.info.name, model.info.context_window)
+
+    def size(self, model: Model) -> ContextSize:
+        """The context's size in a model's tokens."""
+        request = self._agent.next_request()
+        overhead = estimate_request(request.system_prompt, (), request.tools)
+        ratio = self._corrections.ratio(model.info.name)
+        return context_size(self._agent.session.build_context(), overhead=overhead, ratio=ratio)
+
+    def is_due(self, model: Model, *, extra: Message | None = None) -> bool:
+        """Whether an automatic compaction comes before the next request (with `extra` on top of the context)."""
+        if not self.settings.auto:
+            return False
+        size = self.size(model)
+        more = estimate_message(extra) if extra is not None else 0
+        return is_due(size.tokens + more, self.limits(model), baseline=size.first_report) and self._is_armed(
+            size.tokens
+        )
+
+    def _is_armed(self, tokens: int) -> bool:
+        useless = self._guard.useless_at
+        return useless is None or tokens >= max(useless + REARM_TOKENS, useless * 105 // 100)
+
+    # --- automatic ---------------------------------------------------------------------------
+
+    def user_said_something(self) -> None:
+        """A real user message was accepted: the guards begin anew."""
+        self._guard = _Guard(useless_at=self._guard.useless_at)
+
+    async def before_prompt(self, message: UserMessage) -> None:
+        """Compact before a turn if that is due with its prompt. A compaction that runs is waited for first.
+
+        Raises:
+            CompactionFailed, ProviderError, ContextFull: the context is as it was; do not send the prompt.
+        """
+        await self.wait()
+        model = self._model()
+        old = self._downshift_from(model)
+        if old is not None:
+            await self.alone(self._compact_downshift(old, model))
+        elif self.is_due(model, extra=message):
+            await self.alone(self._automatic(model, "threshold", "pre_turn"))
+
+    def comes_before(self, message: UserMessage) -> bool:
+        """Whether a prompt has to wait for a compaction."""
+        model = self._model()
+        return self.is_active or self.is_due(model, extra=message) or self._downshift_from(model) is not None
+
+    async def before_request(self, *, is_mid_turn: bool) -> bool:
+        """See `coppice.agent.run.Compactor`.
+
+        Raises:
+            ContextFull: the context is larger than the window and compaction does not help.
+            CompactionFailed, ProviderError: the summary failed; nothing changed.
+            RunStopped: a hook ended the run.
+        """
+        model = self._model()
+        if not self.is_due(model):
+            return False
+        return await self._automatic(model, "threshold", "mid_turn" if is_mid_turn else "pre_turn")
+
+    async def after_overflow(self, error: ProviderError) -> bool:
+        """See `coppice.agent.run.Compactor`."""
+        model = self._model()
+        if not is_overflow(error, self.size(model).tokens, self.limits(model)):
+            return False
+        if not self.settings.auto or self._guard.overflowed:
+            self._tell(self._too_large("the provider says that the request is larger than its window"))
+            return False
+        self._guard.overflowed = True
+        return await self._try_to_make_room(model, "overflow")
+
+    async def after_reply(self, reply: AssistantMessage) -> bool:
+        """See `coppice.agent.run.Compactor`; also learns how this model counts."""
+        model = self._model()
+        self._learn(model, reply)
+        if reply.stop_reason != "length":
+            return False
+        if not is_full_stop(reply, self.limits(model)) or not self.settings.auto or self._guard.overflowed:
+            self._tell("the reply was cut off: it reached its length limit")
+            return False
+        self._guard.overflowed = True
+        return await self._try_to_make_room(model, "length")
+
+    async def _try_to_make_room(self, model: Model, reason: Reason) -> bool:
+        try:
+            await self._compact(self._work(model, reason, "mid_turn"), strategy=None, will_retry=True)
+        except (CompactionFailed, ProviderError) as error:
+            self._tell(f"{error}. {self._too_large('the context is full')}")
+            return False
+        return True
+
+    async def _automatic(self, model: Model, reason: Reason, phase: Phase) -> bool:
+        if self._guard.no_progress >= MAX_NO_PROGRESS:
+            raise ContextFull(self._too_large(f"{MAX_NO_PROGRESS} compactions in a row made no room"))
+        work = self._work(model, reason, phase)
+        try:
+            await self._compact(work, strategy=None)
+        except NothingToCompact as error:
+            self._guard.useless_at = work.tokens
+            self._guard.no_progress += 1
+            window = work.limits.window
+            if window is not None and work.tokens > window:
+                raise ContextFull(self._too_large(str(error))) from error
+            return False
+        return True
+
+    # --- change of model ---------------------------------------------------------------------
+
+    def _downshift_from(self, new: Model) -> Model | None:
+        """The model before, where its window was larger than the context now may be."""
+        replies = [message for _, message in self._agent.session.build_context().pairs]
+        before = next((m for m in reversed(replies) if isinstance(m, AssistantMessage)), None)
+        if (
+            before is None
+            or not self.settings.auto
+            or (before.provider, before.model) == (new.info.provider, new.info.id)
+        ):
+            return None
+        try:
+            old = self._resolve(f"{before.provider}/{before.model}")
+        except CoppiceError:
+            return None
+        return old if is_downshift(self.size(new).tokens, self.limits(old), self.limits(new)) else None
+
+    async def _compact_downshift(self, old: Model, new: Model) -> None:
+        """With the old model, which has the room; once more with the new one if that fails."""
+        try:
+            await self._compact(self._work(old, "downshift", "pre_turn"), strategy=None)
+        except NothingToCompact as error:
+            self._tell(str(error))
+        except (CompactionFailed, ProviderError) as error:
+            self._tell(f"{old.info.name} could not condense the context ({error}); trying {new.info.name}")
+            await self._compact(self._work(new, "downshift", "pre_turn"), strategy=None)
+
+    # --- asked for ---------------------------------------------------------------------------
+
+    async def compact(self, model: Model, instructions: str | None, strategy: str | None) -> EntryId:
+        """Compact because the user asks; the entry's id. If one runs already, it is that one.
+
+        Raises:
+            NothingToCompact, CompactionFailed, ProviderError, LeafMoved, StorageFailure: nothing changed.
+        """
+        if self._active is None:
+            work = replace(self._work(model, "manual", "standalone"), instructions=instructions)
+            await self.alone(self._compact(work, strategy=strategy))
+        else:
+            await self.wait()
+        session = self._agent.session
+        newest = session.store.newest_compaction(session.leaf)
+        if newest is None:
+            raise CompactionFailed("the compaction that was running failed; nothing changed")
+        return newest.id
+
+    async def alone(self, work: Coroutine[object, object, T]) -> T:
+        """Run a compaction or a branch summary outside a run, so that `abort` can stop it.
+
+        Raises:
+            CompactionFailed: it was aborted; nothing changed.
+        """
+        active = asyncio.ensure_future(work)
+        self._active = active
+        try:
+            return await asyncio.shield(active)
+        except asyncio.CancelledError:
+            if active.cancelled():
+                raise CompactionFailed("the compaction was aborted; nothing changed") from None
+            active.cancel()
+            await asyncio.wait([active])
+            raise
+        finally:
+            self._active = None
+
+    async def abort(self) -> None:
+        """Stop a compaction that was asked for, and wait until it is gone."""
+        active = self._active
+        if active is not None:
+            active.cancel()
+            await asyncio.wait([active])
+
+    async def wait(self) -> None:
+        """Wait until no compaction that was asked for runs."""
+        active = self._active
+        if active is not None:
+            await asyncio.wait([active])
+
+    def preview(self, model: Model, strategy: str | None) -> Preview:
+        """What a compaction would do; no model is called.
+
+        Raises:
+            NothingToCompact, OpaqueContext: there is nothing it could do.
+        """
+        work = self._work(model, "manual", "standalone")
+        chosen = strategy_for(strategy or self.settings.strategy, model.info)
+        summary = (work.max_output or 0) // 2
+        if chosen.name != "summary":
+            users = sum(1 for _, message in work.view.pairs if isinstance(message, UserMessage))
+            return Preview(chosen.name, len(work.view.pairs) - users, users, work.tokens, summary, None)
+        items = items_of(work)
+        cut = find_cut(items, work.limits.keep)
+        if cut is None:
+            raise NothingToCompact("nothing to compact: all of the context is recent")
+        kept = items[cut.at :]
+        after = summary + sum(item.tokens for item in kept)
+        return Preview(chosen.name, cut.at, len(kept), work.tokens, after, kept[0].entry_id)
+
+    # --- the work ----------------------------------------------------------------------------
+
+    def work_for_branch(self, model: Model, instructions: str | None) -> Work:
+        """What a branch summary of the path to the leaf works with.
+
+        Raises:
+            NothingToCompact: the context is empty.
+        """
+        return replace(self._work(model, "manual", "standalone"), instructions=instructions)
+
+    def _work(self, model: Model, reason: Reason, phase: Phase) -> Work:
+        session = self._agent.session
+        leaf = session.get_leaf_id()
+        view = session.build_context()
+        if leaf is None or not view.pairs:
+            raise NothingToCompact("nothing to compact: the context is empty")
+        ratio = self._corrections.ratio(model.info.name)
+
+        def measure(message: Message) -> int:
+            return round(estimate_message(message) * ratio)
+
+        return Work(
+            view=view,
+            leaf=leaf,
+            previous=session.store.newest_compaction(session.leaf),
+            model=model,
+            request=replace(self._agent.next_request(), messages=session.request_messages(reader_of(model))),
+            tokens=self.size(model).tokens,
+            limits=self.limits(model),
+            settings=self.settings,
+            reason=reason,
+            phase=phase,
+            measure=measure,
+            on_retry=self._on_retry,
+        )
+
+    async def _compact(self, work: Work, *, strategy: str | None, will_retry: bool = False) -> EntryId:
+        chosen = strategy_for(strategy or self.settings.strategy, work.model.info)
+        about = (work.reason, work.phase, chosen.name, work.tokens)
+        self._agent.emit(CompactionStart(*about))
+        try:
+            result = await self._result(work, chosen.name)
+            self._judge(work, result)
+            entry_id = self._agent.session.append_compaction(_draft(work, result), expect=work.leaf)
+        except asyncio.CancelledError:
+            self._agent.emit(CompactionEnd(*about, aborted=True))
+            raise
+        except CoppiceError as error:
+            self._agent.emit(CompactionEnd(*about, error_message=str(error)))
+            raise
+        end = CompactionEnd(*about, result.tokens_after, entry_id, result.summary, will_retry=will_retry)
+        self._agent.emit(end)
+        self._count(work, result)
+        await self._after(AfterCompact(entry_id, work.reason, result.strategy, work.tokens, result.tokens_after))
+        return entry_id
+
+    async def _result(self, work: Work, name: str) -> Result:
+        event = BeforeCompact(work.reason, work.phase, name, work.tokens, work.leaf, work.instructions)
+        match await ask_hooks(self.hooks.before_compact, event, self._tell):
+            case Cancel(reason=reason):
+                raise CompactionFailed(f"compaction was cancelled: {reason}")
+            case Summary(text=text):
+                return _given(work, text)
+            case None:
+                pass
+        try:
+            return await strategy_for(name, work.model.info).compact(work)
+        except NotOffered as error:
+            opaque = any(isinstance(message, OpaqueMessage) for _, message in work.view.pairs)
+            if not self.settings.inline_fallback or opaque:
+                raise
+            self._tell(f"{error}; codex-inline is used instead")
+            return await strategy_for("codex-inline", work.model.info).compact(work)
+
+    def _judge(self, work: Work, result: Result) -> None:
+        before = sum(work.measure(message) for _, message in work.view.pairs)
+        if result.tokens_after > before * MIN_SHRINK:
+            raise NothingToCompact(
+                f"the compaction would not help: about {before:,} tokens before, {result.tokens_after:,} after; "
+                "it was discarded"
+            )
+
+    def _count(self, work: Work, result: Result) -> None:
+        limit = limit_of(work.limits)
+        if limit is not None and result.tokens_after >= limit:
+            self._guard.no_progress += 1
+        else:
+            self._guard.no_progress, self._guard.useless_at = 0, None
+
+    async def _after(self, event: AfterCompact) -> None:
+        verdict = await ask_hooks(self.hooks.after_compact, event, self._tell)
+        if isinstance(verdict, Stop):
+            raise RunStopped(f"a hook ended the run after the compaction {event.entry_id}: {verdict.reason}")
+
+    # --- small things ------------------------------------------------------------------------
+
+    def _model(self) -> Model:
+        return self._agent.model
+
+    def _learn(self, model: Model, reply: AssistantMessage) -> None:
+        usage = reply.usage
+        reported = usage.input + usage.cache_read + usage.cache_write
+        if not LEARN_FROM <= reported <= LEARN_TO:
+            return
+        request = self._agent.next_request()
+        before = request.messages[:-1] if request.messages and request.messages[-1] == reply else request.messages
+        estimated = estimate_request(request.system_prompt, before, request.tools)
+        self._corrections.learn(model.info.name, estimated, reported)
+
+    def _on_retry(self, retrying: Retrying) -> None:
+        self._agent.emit(
+            SummarizationRetryScheduled(retrying.attempt, retrying.max_attempts, retrying.delay_ms, retrying.error)
+        )
+
+    def _tell(self, text: str) -> None:
+        self._agent.emit(Notice("warning", text))
+
+    def _too_large(self, why: str) -> str:
+        view: ContextView = self._agent.session.build_context()
+        large = ", ".join(f"{entry_id} (about {tokens:,} tokens)" for entry_id, tokens in what_is_large(view))
+        return (
+            f"{why}. What takes most of the context: {large}. Go back before it in /tree, compact with other "
+            "instructions (/compact), or switch to a model with a larger window (/model)"
+        )
+
+
+LEARN_FROM, LEARN_TO = 500, 60_000
+"""Requests of this size in tokens teach how a model counts: smaller ones say little, larger ones cost time to estimate."""
+
+
+def _given(work: Work, text: str) -> Result:
+    """A hook's summary in the place of a model's: cut as the summary strategy cuts."""
+    items = items_of(work)
+    cut = find_cut(items, work.limits.keep)
+    if cut is None:
+        raise NothingToCompact("nothing to compact: all of the context is recent")
+    kept = items[cut.at :]
+    after = work.measure(CompactionSummaryMessage(text)) + sum(item.tokens for item in kept)
+    return Result("hook", text, kept[0].entry_id, after)
+
+
+def _draft(work: Work, result: Result) -> CompactionDraft:
+    """The entry's fields (docs/format.md): what every strategy says in details, and its replacement if it has one."""
+    details: JsonObject = dict(result.details)
+    if result.strategy != "summary":
+        details |= {"strategy": result.strategy, "reason": work.reason, "phase": work.phase}
+        details |= {"tokensAfter": result.tokens_after}
+    if result.replacement is not None:
+        details["replacement"] = list(result.replacement)
+        references = [item["entry"] for item in result.replacement if "entry" in item]
+        details |= {"earliestRef": references[0]} if references else {}
+    return CompactionDraft(
+        summary=result.summary,
+        first_kept_entry_id=result.first_kept,
+        tokens_before=work.tokens,
+        details=details,
+        usage=result.usage if context_tokens_of(result.usage) else None,
+        from_hook=True if result.strategy == "hook" else None,
+    )

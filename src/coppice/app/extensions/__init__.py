@@ -1,0 +1,1 @@
+"""Extensions: typed hooks now; the loader comes with a later version."""
