@@ -161,6 +161,8 @@ class FakeAnthropic(FakeServer):
 
 
 def what_is_wrong(request: Recorded) -> str | None:
+    if request.body is None:
+        return None
     blocks = [block for message in request.body["messages"] for block in message["content"]]
     compactions = [at for at, block in enumerate(blocks) if block["type"] == "compaction"]
     if "compaction" not in request.body and not compactions:

@@ -318,6 +318,8 @@ class FakeOpenAI(FakeServer):
 
 
 def what_is_wrong(request: Recorded) -> str | None:
+    if request.body is None:
+        return None
     if request.path.endswith("/responses/compact") and (unknown := sorted(set(request.body) - COMPACT_FIELDS)):
         return f"Unknown parameter: {unknown[0]}"
     triggers = [at for at, item in enumerate(request.body.get("input", [])) if item.get("type") == "compaction_trigger"]
