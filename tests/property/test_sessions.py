@@ -243,4 +243,4 @@ class Sessions(RuleBasedStateMachine):
 
 
 TestSessions = Sessions.TestCase
-TestSessions.settings = settings(max_examples=250, stateful_step_count=30)
+TestSessions.settings = settings(max_examples=150, stateful_step_count=30)
