@@ -7,9 +7,11 @@ by file. JSON, base64 and logs are made from these files or from a seed. Here: t
 
 import ast
 import base64
+import contextlib
 import gettext
 import hashlib
 import json
+import marshal
 import random
 import re
 import sysconfig
@@ -17,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 from typing import Any, Final, Literal
 
 Half = Literal["fit", "test"]
@@ -65,7 +68,7 @@ _WORDS = (
 
 def half_of(name: str) -> Half:
     """The half a file belongs to, by its name."""
-    return "fit" if hashlib.sha256(name.encode()).digest()[0] % 2 else "test"
+    return "test" if hashlib.sha256(name.encode()).digest()[0] % 2 else "fit"
 
 
 def chunks(text: str) -> list[str]:
@@ -92,12 +95,12 @@ def projects(half: Half) -> tuple[str, ...]:
 
 
 def catalogue_text(project: str, locales: Sequence[str], half: Half) -> str:
-    """The translations of a project, a line or more each, those without a letter beyond Latin left out elsewhere."""
+    """The translations of a project, a line or more each. What is in Latin letters where none belong was not translated."""
     return "\n".join(dict.fromkeys(_messages(project, locales, half, 1)))
 
 
 def english_text(project: str, half: Half) -> str:
-    """What a project's German catalogue translates."""
+    """What a project's German catalogue translates, or in JupyterLab's packs the Chinese one."""
     return "\n".join(dict.fromkeys(_messages(project, ("de", "zh_CN"), half, 0)))
 
 
@@ -131,10 +134,9 @@ def _catalogue_half(project: str, locale: str, path: Path) -> Half:
 
 
 def sources(half: Half, suffixes: Sequence[str] = (".py",)) -> list[str]:
-    """The beginnings of source files, in an order that is always the same."""
-    roots = [Path(sysconfig.get_path("stdlib"))]
-    if ".py" not in suffixes and (spec := find_spec("django")) is not None:
-        roots = [Path(root) for root in spec.submodule_search_locations or ()]
+    """The beginnings of source files, in an order that is always the same: Python of the standard library, else of the
+    projects."""
+    roots = [Path(sysconfig.get_path("stdlib"))] if ".py" in suffixes else list(_roots(half))
     found = sorted(
         (hashlib.sha256(path.name.encode()).hexdigest(), path)
         for root in roots
@@ -148,9 +150,15 @@ def sources(half: Half, suffixes: Sequence[str] = (".py",)) -> list[str]:
     ]
 
 
+def _roots(half: Half) -> Iterator[Path]:
+    for project in projects(half):
+        spec = find_spec(project)
+        yield from map(Path, (spec.submodule_search_locations or ()) if spec else ())
+
+
 def code_text(half: Half) -> str:
-    """Python of the standard library; scripts, styles and templates of Django."""
-    return "\n".join((*sources(half)[:40], *sources(half, (".js", ".css", ".html"))[:40]))
+    """Python; scripts, styles and templates."""
+    return "\n".join((*sources(half)[:60], *sources(half, (".js", ".css", ".html", ".c", ".h"))[:60]))
 
 
 def prose_text(half: Half) -> str:
@@ -184,6 +192,10 @@ def json_text(half: Half) -> str:
     for at, source in enumerate(sources(half)[60:90]):
         lines = [{"number": number, "text": line} for number, line in enumerate(source.splitlines()[:60], 1)]
         found.append(json.dumps(lines, separators=(",", ":") if at % 2 else None, indent=None if at % 3 else 2))
+    found += sources(half, (".json",))[:20]
+    for name in (name for name in SPLIT if find_spec(name) is not None):
+        russian = list(_messages(name, ("ru", "ru_RU", "zh_CN"), half, 1))[:80]
+        found.append(json.dumps(dict(enumerate(russian)), indent=1))
     return "\n".join(found)
 
 
@@ -211,13 +223,20 @@ def _value(chance: random.Random, depth: int) -> Any:
 
 
 def base64_text(half: Half) -> str:
-    """Random bytes, compressed and plain source files, in base64 with and without line breaks."""
+    """Random bytes, compressed, plain and compiled source files, in base64 with and without line breaks."""
     chance = random.Random(f"base64 {half}")
     raw = [chance.randbytes(chance.randrange(1000, 6000)) for _ in range(20)]
     raw += [zlib.compress(source.encode()) for source in sources(half)[:20]]
     raw += [source[:3000].encode() for source in sources(half)[20:30]]
+    raw += [marshal.dumps(tree)[:6000] for tree in _compiled(sources(half)[:60])]
     encodings: tuple[Callable[[bytes], bytes], ...] = (base64.b64encode, base64.encodebytes, base64.urlsafe_b64encode)
     return "\n".join(encodings[at % 3](data).decode() for at, data in enumerate(raw))
+
+
+def _compiled(found: Iterable[str]) -> Iterator[CodeType]:
+    for source in found:
+        with contextlib.suppress(SyntaxError):  # the end was cut off
+            yield compile(source, "source.py", "exec", dont_inherit=True)
 
 
 def hexadecimal_text(half: Half) -> str:
@@ -256,6 +275,14 @@ _FITTED_LOGS = (
     "-rw-r--r-- 1 root root {n:7d} Mar {k:2d} 10:{k:02d} {a}_{b}.py",
     "tests/{a}/test_{b}.py::test_{c}_{d}_{e} PASSED [ {k}%]",
     "{t} {a}[{n}]: {level} {b}={m} {c}={x}",
+    "[{n:8d}.{m:06d}] usb {k}-1: {a} {b} device number {k} using {c}_{d}",
+    '{{"time":"{t}","level":"{level}","logger":"{a}.{b}","message":"{c} {d} {e}","{f}_id":{n}}}',
+    " => [{a} {k}/{k}] RUN {b} install --{c} {d}{m}",
+    "#{k} {m}.{k} Get:{k} http://example.org/{a} stable/{b} amd64 {c} amd64 {k}.{m}-{k} [{n} kB]",
+    "commit {x}{x}\nAuthor: {a} {b} <{c}@example.com>\n\n    {d}: {e} the {f} (#{m})\n",
+    "ok      example.com/{a}/{b}    {k}.{m:03d}s",
+    "{a}/{b}.ts({m},{k}): error TS{n}: Property '{c}' does not exist on type '{d}'.",
+    "W{k:02d} {t} {n} {a}_{b}.go:{m}] {c}: {d} {e}, {f} {x}",
 )
 _TESTED_LOGS = (
     '{t} level={level} msg="{a} {b} {c}" {d}_id={n} duration={m}ms trace={x}',
