@@ -6,7 +6,7 @@ It owns the order of things, no state that could be derived. Each command's work
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
@@ -148,7 +148,7 @@ class AgentSession:
         cwd = Path(self.session.cwd)
         files = context_files(cwd, self.session.setup.home)
         tools = tuple(self.agent.kit.tools or ())
-        return build_system_prompt(self._wishes.prompt, files, tools=tools, cwd=cwd, date=date.today().isoformat())
+        return build_system_prompt(self._wishes.prompt, files, tools=tools, cwd=cwd, date=today())
 
     @property
     def model(self) -> Model:
@@ -514,6 +514,11 @@ class AgentSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def today() -> str:
+    """Today's date where the user is, ISO 8601."""
+    return datetime.now().astimezone().date().isoformat()
 
 
 def _tools(wanted: Iterable[str | Tool]) -> dict[str, Tool]:

@@ -188,16 +188,20 @@ async def _new(ask: Ask) -> Outcome:
     return Switched("new", ask.session.session.session_id)
 
 
+def _other_file(ask: Ask, named: str | Path) -> Path:
+    path, here = Path(named).resolve(), ask.session.session.session_file
+    if here is not None and here.resolve() == path:
+        raise UsageError("that is the session we are in")
+    return path
+
+
 async def _resume(ask: Ask) -> Outcome:
     session = ask.session.session
     rows = SessionManager.list(session.cwd, session.setup.session_dir, home=session.setup.home)
     if not ask.words:
         return SessionsShown(tuple(rows))
     paths = ask.sessions or tuple(str(row.path) for row in rows)
-    path = Path(_numbered(ask.words, paths) or find_session(ask.words, session.setup)).resolve()
-    if session.session_file is not None and session.session_file.resolve() == path:
-        raise UsageError("that is the session we are in")
-    ask.session.switch_session(path)
+    ask.session.switch_session(_other_file(ask, _numbered(ask.words, paths) or find_session(ask.words, session.setup)))
     return Switched("resume", ask.session.session.session_id)
 
 

@@ -54,7 +54,7 @@ def find_cut(items: Sequence[Item], keep_tokens: int) -> Cut | None:
         return None
     if _size(items) < keep_tokens:
         newest = _newest_user(items)
-        return Cut(newest) if newest in places and newest is not None else None
+        return None if newest is None or newest not in places else Cut(newest)
     wanted = _wanted(items, keep_tokens)
     before = [at for at in places if at <= wanted]
     at = before[-1] if before else places[0]

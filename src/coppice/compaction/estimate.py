@@ -272,7 +272,7 @@ def _opaque(item: JsonObject) -> int:
         if is_object(value):
             waiting.extend(value.items())
         elif isinstance(value, list | tuple):
-            waiting.extend((name, below) for below in value)  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
+            waiting.extend((name, below) for below in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  (JSON edge)
         elif isinstance(value, str):
             tokens += _opaque_text(name, value)
     return tokens

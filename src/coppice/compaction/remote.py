@@ -7,9 +7,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from coppice.compaction.estimate import estimate_request
-
 from coppice.compaction.ask import delay_ms
+from coppice.compaction.estimate import estimate_request
 from coppice.compaction.kept import Kept, context_messages, held_message, kept_user_messages, with_context
 from coppice.compaction.strategy import CompactionFailed, NothingToCompact, Result, Retrying, Work
 from coppice.errors import ContextOverflow, ProviderError
@@ -50,6 +49,8 @@ class RemoteStrategy:
         form = form_for(model, self.name, work.settings.remote)
         if not any(isinstance(message, AssistantMessage) for _, message in work.view.pairs):
             raise NothingToCompact("nothing to compact: there is no reply in the context yet")
+        if form.startswith("openai") and work.instructions:
+            raise CompactionFailed(f"{form} takes no instructions; use --strategy summary or codex-inline with them")
         request = fitted(work)
         compacted = await _ask(model, request, form, work)
         kept = _kept(work, compacted, form)
@@ -165,8 +166,8 @@ def _kept(work: Work, compacted: Compacted, form: str) -> list[Kept]:
     if len(opaque) != 1:
         raise CompactionFailed(f"the provider answered with {len(opaque)} compaction items instead of one")
     blob = Kept({"item": opaque[0]}, OpaqueMessage(opaque[0], binding))
-    if form == "anthropic":
-        return [blob]
+    if form == "anthropic":  # the block comes first there; the newest user message stays behind it, word for word
+        return [blob, *kept_user_messages(work, work.settings.remote_user_tokens, images=True)[-1:]]
     if form == "openai-v1":
         kept = returned_messages(compacted.items)
     else:

@@ -37,7 +37,8 @@ def scrubbed(value: Any) -> Any:
     waiting: list[Any] = [top]
     while waiting:
         copy = waiting.pop()
-        for key, item in copy.items() if is_object(copy) else enumerate(copy):
+        pairs: Any = copy.items() if is_object(copy) else enumerate(copy)
+        for key, item in pairs:
             if isinstance(item, str):
                 copy[key] = _whole(item)
             elif is_object(item):

@@ -327,6 +327,8 @@ AgentEvent: TypeAlias = (
     | CompactionStart
     | CompactionEnd
     | SummarizationRetryScheduled
+    | BranchSummaryStart
+    | BranchSummaryEnd
 )
 SessionEvent: TypeAlias = (
     AgentEvent
@@ -337,7 +339,5 @@ SessionEvent: TypeAlias = (
     | LabelChanged
     | SessionSwitched
     | BashExecutionUpdate
-    | BranchSummaryStart
-    | BranchSummaryEnd
 )
 """Everything a listener of `AgentSession` can hear."""
