@@ -8,8 +8,9 @@ import importlib
 
 TYPE_CHECKING = False  # type checkers take it for true; typing itself would cost every start 5 ms
 if TYPE_CHECKING:
-    from coppice.agent.agent import Agent
-    from coppice.app.agent_session import AgentSession
+    from coppice.agent.agent import Agent, Kit
+    from coppice.agent.run import Options
+    from coppice.app.agent_session import AgentSession, Wishes
     from coppice.errors import (
         AmbiguousSession,
         BridgeNeedsConsent,
@@ -49,11 +50,13 @@ __all__ = [
     "CoppiceError",
     "InvalidArguments",
     "InvalidSettings",
+    "Kit",
     "LeafMoved",
     "Model",
     "ModelInfo",
     "NotASession",
     "NothingToContinue",
+    "Options",
     "ProviderError",
     "ReadOnlySession",
     "Request",
@@ -69,6 +72,7 @@ __all__ = [
     "UnknownEntryId",
     "UnknownModel",
     "UsageError",
+    "Wishes",
     "call",
     "calls",
     "function_tool",
@@ -79,14 +83,17 @@ __all__ = [
 _MODULES = {
     "Agent": "coppice.agent.agent",
     "AgentSession": "coppice.app.agent_session",
+    "Kit": "coppice.agent.agent",
     "Model": "coppice.providers.base",
     "ModelInfo": "coppice.providers.base",
+    "Options": "coppice.agent.run",
     "Request": "coppice.providers.base",
     "ScriptedModel": "coppice.providers.scripted",
     "SessionManager": "coppice.session.manager",
     "Tool": "coppice.tools.base",
     "ToolContext": "coppice.tools.base",
     "ToolResult": "coppice.tools.base",
+    "Wishes": "coppice.app.agent_session",
     "call": "coppice.providers.scripted",
     "calls": "coppice.providers.scripted",
     "function_tool": "coppice.tools.function_tool",

@@ -48,8 +48,8 @@ def test_a_reply_that_cannot_be_stored_is_told_in_its_turn_and_the_agent_settles
     filled: tuple[Path, dict[str, Any]],
 ) -> None:
     seen = filled[1]["reply"]
-    (notice,) = seen["notices"]
-    assert (notice == seen["failed"], filled[1]["path"] in notice) == (True, True)
+    fragment, notice = seen["notices"]  # the fragment of the prompt before is told of first
+    assert (notice == seen["failed"], filled[1]["path"] in notice, "left out" in fragment) == (True, True, True)
     assert (seen["settled"], seen["running"], seen["stored"][2:]) == (["agent_settled"], False, ["user: second"])
 
 
@@ -174,5 +174,5 @@ async def test_no_file_of_a_home_can_be_read_by_others_at_any_moment(tmp_path: P
     session.fork(session.session.get_branch()[-1].id)
     await session.prompt("more")
     await session.close()
-    assert (found, kinds, len(house.sessions())) == ([], {"sessions", "locks", "pending", "output"}, 3)
+    assert (found, kinds >= {"sessions", "locks", "pending", "output"}, len(house.sessions())) == ([], True, 3)
     assert loose(house.home) == []

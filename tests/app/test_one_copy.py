@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from coppice.app.agent_session import AgentSession
-from coppice.format.codec import encode
 from coppice.format.entries import Entry, MessageEntry
 from coppice.format.events import MessageEnd, SessionEvent
 from coppice.format.messages import (
@@ -54,13 +53,19 @@ def items_of(thing: object) -> Collection[object]:
             return ()
 
 
+def mark_of(message: Message) -> tuple[str, float, str]:
+    """What tells a message from every other here."""
+    said = message.output if isinstance(message, BashExecutionMessage) else repr(getattr(message, "content", ""))
+    return type(message).__name__, getattr(message, "timestamp", 0), said
+
+
 def holders(session: SessionManager, allowed: Collection[int]) -> list[str]:
     """The containers that hold two or more of the session's stored messages, by what they hold."""
-    in_file = {encode(entry.message) for entry in session.entries() if isinstance(entry, MessageEntry)}
+    in_file = {mark_of(entry.message) for entry in session.entries() if isinstance(entry, MessageEntry)}
 
     def is_stored(item: object) -> bool:
         message = item.message if isinstance(item, MessageEntry) else item
-        return isinstance(message, STORED) and encode(message) in in_file
+        return isinstance(message, STORED) and mark_of(message) in in_file
 
     gc.collect()
     found: list[str] = []
