@@ -1,6 +1,13 @@
-"""How hypothesis runs here: no deadlines (the machine may be busy), no database of examples, the same ones each time."""
+"""How hypothesis runs here: no deadlines (the machine may be busy), no database of examples, the same ones each time.
+
+What it keeps all the same (constants found in the code) lies outside the repository.
+"""
+
+import tempfile
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 settings.register_profile(
     "ci",
@@ -14,4 +21,5 @@ settings.register_profile(
 
 def load() -> None:
     """Use the profile from here on."""
+    set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "coppice-hypothesis")
     settings.load_profile("ci")

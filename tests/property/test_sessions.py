@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -199,6 +200,8 @@ class Sessions(RuleBasedStateMachine):
             copy = Naive(child.session_file)
             assert [each["id"] for each in copy.entries][: len(copied)] == copied
             assert copy.messages(copy.leaf()) == naive.messages(leaf)
+            origins = [each["fromId"] for each in copy.entries if each["type"] == "branch_summary"]
+            assert set(origins) <= {*copy.by_id, "root"}
             assert (copy.model(copy.leaf()), copy.level(copy.leaf())) == (naive.model(leaf), naive.level(leaf))
             if len(known) == len(naive.entries):
                 assert copy.name() == naive.name()
@@ -242,5 +245,5 @@ class Sessions(RuleBasedStateMachine):
                 assert {target: text for target, text in labels.items() if text} == naive.labels()
 
 
-TestSessions = Sessions.TestCase
+TestSessions = pytest.mark.slow(Sessions.TestCase)
 TestSessions.settings = settings(max_examples=150, stateful_step_count=30)

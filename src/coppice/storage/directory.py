@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -52,8 +53,9 @@ def tighten(path: Path, home: Path) -> str | None:
     if not mode & 0o077:
         return None
     if path.resolve().is_relative_to(home.resolve()):
-        path.chmod(0o600)
-        return None
+        with suppress(OSError):  # another user's file: reported
+            path.chmod(0o600)
+            return None
     return f"{path}: others on this machine can read this session (mode {mode:04o}); chmod 600 it to keep it private"
 
 
