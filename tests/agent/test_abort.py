@@ -20,9 +20,9 @@ from coppice.format.events import (
     ToolExecutionStart,
     TurnEnd,
 )
-from coppice.format.messages import AssistantMessage, ToolResultMessage
+from coppice.format.messages import AssistantMessage, EntryId, ToolResultMessage, tool_calls_of
 from coppice.providers.base import ModelInfo, Request
-from coppice.providers.scripted import SCRIPTED, call, calls, fail, half_call, say, stall, think
+from coppice.providers.scripted import SCRIPTED, ScriptedModel, call, calls, drop, fail, half_call, say, stall, think
 from coppice.tools.base import ToolContext, text_result
 from tests.agent.stage import Stage, lines, reopened, set_stage, started, stored, told
 from tests.strict import faults_of
@@ -365,3 +365,74 @@ async def test_abort_closes_the_stream_at_the_provider(tmp_path: Path) -> None:
     await stage.agent.abort()
     await run
     assert (model.closed, stored(stage.session)) == (True, ["user: hi", "reply:  [aborted]"])
+
+
+# --- at every moment -----------------------------------------------------------------------------
+
+
+async def slowly(at: str) -> str:
+    """Look, after a step or two of the event loop."""
+    await asyncio.sleep(0)
+    return f"saw {at}"
+
+
+async def stopped_at(tmp_path: Path, moment: int, how: str) -> tuple[Stage, list[EntryId]]:
+    """A run with tools, steering and a follow-up, stopped at its n-th event; the ids of what was queued."""
+    stage = set_stage(
+        tmp_path,
+        calls(call("slowly", {"at": "a"}), call("slowly", {"at": "b"}), text="let me see"),
+        call("quick"),
+        drop("half a reply"),
+        *[say("fine")] * 6,
+        tools=[slowly, quick],
+    )
+    queued: list[EntryId] = []
+    run: list[asyncio.Task[object]] = []
+
+    def stop(event: AgentEvent) -> None:
+        if isinstance(event, MessageUpdate) and not queued and not run[0].done():
+            queued.extend((stage.agent.steer("steered"), stage.agent.follow_up("followed")))
+        if len(stage.heard) == moment and not run[0].done():
+            (run[0].cancel if how == "cancel" else stage.agent.abort_nowait)()
+
+    stage.agent.subscribe(stop)
+    run.append(asyncio.ensure_future(stage.agent.prompt("hi")))
+    await asyncio.wait(run)
+    assert run[0].cancelled() or run[0].exception() is None
+    return stage, queued
+
+
+@pytest.mark.case("P16")
+@pytest.mark.case("P24")
+@pytest.mark.parametrize("how", ["abort", "cancel"])
+async def test_stopped_at_any_event_every_call_is_answered_and_every_message_is_there_once(
+    tmp_path: Path, how: str
+) -> None:
+    whole, _ = await stopped_at(tmp_path / "whole", 0, how)
+    assert stored(whole.session)[-2:] == ["user: followed", "reply: fine [stop]"]
+    for moment in range(1, len(whole.heard) + 1):
+        home = tmp_path / str(moment)
+        stage, queued = await stopped_at(home, moment, how)
+        assert (moment, stage.agent.is_running, told(stage.heard)[-1]) == (moment, False, "agent_settled")
+        check_calls(stage, moment)
+        waits = [*stage.agent.queues.waiting("steering"), *stage.agent.queues.waiting("followUp")]
+        entries = [entry.id for entry in stage.session.entries()]
+        assert [(entries + [item.id for item in waits]).count(entry_id) for entry_id in queued] == [1] * len(queued)
+
+        stage.agent.clear_queue()
+        stage.model = stage.agent.kit.model = ScriptedModel([say("fine")])
+        await stage.agent.prompt("and now?")
+        assert (moment, faults_of(stage.sent().messages)) == (moment, [])
+        assert lines(stage.sent().messages)[-1] == "user: and now?"
+        again = reopened(stage.path, home)
+        assert (stored(again), again.take_notices()) == (stored(stage.session), [])
+        again.close()
+
+
+def check_calls(stage: Stage, moment: int) -> None:
+    """Each call of a reply that was not cut off has exactly one stored result on the path."""
+    messages = stage.session.build_session_context().messages
+    replies = [message for message in messages if isinstance(message, AssistantMessage)]
+    asked = [made.id for reply in replies if reply.stop_reason == "toolUse" for made in tool_calls_of(reply)]
+    given = [message.tool_call_id for message in messages if isinstance(message, ToolResultMessage)]
+    assert (moment, sorted(given)) == (moment, sorted(asked))

@@ -1,5 +1,6 @@
 """A full disk, half characters, who can read the files: what a session survives and what is told of it."""
 
+import asyncio
 import json
 import os
 import stat
@@ -10,9 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from coppice.app.agent_session import AgentSession, Wishes
+from coppice.errors import BridgeNeedsConsent, ReadOnlySession
 from coppice.format.entries import Header
 from coppice.format.events import SessionEvent
-from coppice.providers.scripted import call, say
+from coppice.providers.scripted import ScriptedModel, call, say
+from coppice.session.manager import SessionManager
+from coppice.session.writer import Setup
 from coppice.tools.base import ToolResult, text_result
 from coppice.tree.pairing import INTERRUPTED, Reader
 from tests.agent.killed import killed
@@ -176,3 +181,123 @@ async def test_no_file_of_a_home_can_be_read_by_others_at_any_moment(tmp_path: P
     await session.close()
     assert (found, kinds >= {"sessions", "locks", "pending", "output"}, len(house.sessions())) == ([], True, 3)
     assert loose(house.home) == []
+
+
+# --- files that change under us ------------------------------------------------------------------
+
+
+@pytest.mark.case("P02")
+async def test_a_session_file_deleted_while_a_tool_runs_is_complete_after_the_run(tmp_path: Path) -> None:
+    house = House.at(tmp_path)
+
+    def unlink() -> str:
+        """Delete the session."""
+        path_file(session).unlink()
+        return "gone"
+
+    async with house.enter(say("one"), call("unlink"), say("fine"), tools=[unlink]) as session:
+        await session.prompt("first")
+        await session.prompt("second")
+        said = stored(session.session)
+        assert said[-1] == "reply: fine [stop]"
+        (notice,) = house.notices()
+        assert "it was written anew, complete" in notice
+    again = reopened(path_file(session), house.home)
+    assert (stored(again), again.take_notices()) == (said, [])
+    again.close()
+
+
+@pytest.mark.case("P05")
+async def test_two_programs_in_one_session_keep_both_lines_of_work_and_both_are_told(tmp_path: Path) -> None:
+    one, other = House.at(tmp_path), House.at(tmp_path)
+    async with one.enter(say("a1"), say("a2"), say("a3")) as first:
+        await first.prompt("begin")
+        shared = SessionManager.open(path_file(first), mode="shared", setup=Setup(one.home))
+        async with AgentSession(shared, Wishes(ScriptedModel([say("b1")]), tools=[])) as second:
+            second.subscribe(other.heard.append)
+            await asyncio.gather(first.prompt("from a"), second.prompt("from b"))
+            await first.prompt("again from a")
+            assert stored(first.session)[2:] == [
+                *("user: from a", "reply: a2 [stop]"),
+                *("user: again from a", "reply: a3 [stop]"),
+            ]
+            assert stored(second.session)[2:] == ["user: from b", "reply: b1 [stop]"]
+            for house in (one, other):
+                assert any("another program appended" in notice for notice in house.notices())
+    again = reopened(path_file(first), one.home)
+    assert stored(again) == stored(first.session)
+    assert len(list(again.entries())) >= 8
+    assert any("two programs" in notice for notice in again.take_notices())
+    again.close()
+
+
+def row(entry_id: str, parent: str | None, text: str) -> str:
+    message = {"role": "user", "content": text}
+    return json.dumps({"type": "message", "id": entry_id, "parentId": parent, "timestamp": WHEN, "message": message})
+
+
+WHEN = "2026-01-02T03:04:05.678Z"
+
+
+@pytest.mark.case("P06")
+async def test_a_guessed_bridge_waits_for_the_users_yes_before_anything_is_stored_or_sent(tmp_path: Path) -> None:
+    house = House.at(tmp_path)
+    broken = tmp_path / "broken.jsonl"
+    header = json.dumps({"type": "session", "version": 3, "id": "b", "timestamp": WHEN, "cwd": str(house.project)})
+    rows = [row("a1", None, "one"), row("a2", "a1", "two"), row("a3", "a1", "three"), row("a5", "a4", "five")]
+    broken.write_text("\n".join([header, *rows]) + "\n")
+    before = broken.read_bytes()
+    async with house.enter(say("fine"), open_path=broken) as session:
+        for work in (session.prompt("hello"), session.continue_()):
+            with pytest.raises(BridgeNeedsConsent):
+                await work
+        assert broken.read_bytes() == before
+        session.session.accept_bridges()
+        await session.prompt("hello")
+        assert lines(asked(session).messages)[-2:] == ["user: five", "user: hello"]
+
+
+@pytest.mark.case("P24")
+async def test_messages_that_wait_in_an_old_session_lie_with_the_new_file_it_goes_on_in(tmp_path: Path) -> None:
+    house = House.at(tmp_path)
+    old = tmp_path / "old.jsonl"
+    rows = [
+        {"type": "session", "id": "old-session", "timestamp": WHEN, "cwd": str(house.project)},
+        {"type": "message", "timestamp": WHEN, "message": {"role": "user", "content": "long ago"}},
+    ]
+    old.write_text("".join(json.dumps(fields) + "\n" for fields in rows))
+    before = old.read_bytes()
+    async with house.enter(say("one"), say("two"), open_path=old) as session:
+        waiting: list[list[str]] = []
+
+        def queue(event: SessionEvent) -> None:
+            if told([event]) == ["text_start"] and not waiting:
+                session.follow_up("and then?")
+                waiting.append([path.name for path in (house.home / "pending").iterdir()])
+
+        session.subscribe(queue)
+        await session.prompt("hello")
+        assert session.session.session_id != "old-session"
+        assert waiting == [[f"{session.session.session_id}.jsonl"]]
+        assert stored(session.session) == [
+            *("user: long ago", "user: hello", "reply: one [stop]"),
+            *("user: and then?", "reply: two [stop]"),
+        ]
+    assert old.read_bytes() == before
+    assert any("the session goes on in" in notice for notice in house.notices())
+
+
+async def test_a_session_that_is_read_along_is_looked_at_and_not_written(tmp_path: Path) -> None:
+    house = House.at(tmp_path)
+    async with house.enter(say("one")) as session:
+        await session.prompt("hello")
+        before = path_file(session).read_bytes()
+        reader = SessionManager.open(path_file(session), mode="read", setup=Setup(house.home))
+        async with AgentSession(reader, Wishes(ScriptedModel([say("two")]), tools=[])) as along:
+            with pytest.raises(ReadOnlySession):
+                await along.prompt("me too")
+            with pytest.raises(ReadOnlySession):
+                along.set_session_name("mine")
+            assert await along.navigate_tree(along.session.get_branch()[1].id) == "hello"
+            assert along.is_running is False
+        assert path_file(session).read_bytes() == before
