@@ -24,6 +24,8 @@ def test_a_migrated_id_is_a_hash_of_session_id_and_line_number() -> None:
         ({"version": 2}, 2),
         ({"version": 3}, 3),
         ({"version": 9}, 9),
+        ({"version": 3.0}, 3),
+        ({"version": 2.5}, 1),
         ({"version": "3"}, 1),
         ({"version": True}, 1),
     ],

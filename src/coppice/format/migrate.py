@@ -19,6 +19,8 @@ def migrated_id(session_id: str, line_number: int, attempt: int = 0) -> EntryId:
 def version_of(header: JsonObject) -> int:
     """The version a header names; 1 where there is none."""
     version = header.get("version")
+    if isinstance(version, float) and version.is_integer():  # JSON knows one kind of number
+        version = int(version)
     return version if isinstance(version, int) and not isinstance(version, bool) and version >= 1 else 1
 
 
