@@ -147,10 +147,14 @@ def test_two_processes_that_share_a_session_lose_nothing(tmp_path: Path) -> None
     ours = SessionManager.open(path, mode="shared", setup=Setup(home=home))
     mine = [ours.append_message(UserMessage(f"mine {number}")) for number in range(30)]
     theirs = [word for word in killed_after(first, 20) if not word.startswith("leaf ")]
+    other = SessionManager.open(path, mode="shared", setup=Setup(home=home))  # surely between two appends of ours
+    theirs.append(other.append_message(UserMessage("from the side")))
+    other.close()
+    mine.append(ours.append_message(UserMessage("mine, last")))
     ids = [each["id"] for each in objects(path)[1:]]
     assert len(set(ids)) == len(ids)
     assert {*mine, *theirs} <= set(ids)
-    assert [each.id for each in ours.get_branch()][-30:] == mine
+    assert [each.id for each in ours.get_branch()][-31:] == mine
     assert any("another program appended" in notice for notice in ours.take_notices())
     ours.close()
     again = SessionManager.open(path, setup=Setup(home=home))

@@ -252,8 +252,17 @@ class Agent:
 
     def _queue(self, kind: Kind, content: Content) -> EntryId:
         entry_id = self.queues.accept(kind, UserMessage(content, now_ms()))
-        self.emit(QueueUpdate(self.queues.texts("steering"), self.queues.texts("followUp")))
+        self._tell_queues()
         return entry_id
+
+    def adopt(self, entry_id: EntryId, kind: Kind) -> bool:
+        """Let a message that an earlier process left wait here, as `kind`; whether there was one."""
+        adopted = self.queues.adopt(entry_id, kind)
+        self._tell_queues()
+        return adopted
+
+    def _tell_queues(self) -> None:
+        self.emit(QueueUpdate(self.queues.texts("steering"), self.queues.texts("followUp")))
 
     def clear_queue(self) -> tuple[str, ...]:
         """Take back everything that waits: its texts, for the editor."""

@@ -69,6 +69,8 @@ async def _result_of(run: Run, call: ToolCall, context: ToolContext) -> ToolResu
     tool = run.tools.get(call.name)
     if tool is None:
         return text_result(f"There is no tool {call.name!r}. Tools: {', '.join(run.tools) or 'none'}", is_error=True)
+    if not context.cwd.is_dir():  # no tool may make a directory anew that is gone
+        return text_result(f"The session's directory {context.cwd} is gone; no tool works there", is_error=True)
     try:
         return _as_stored(await tool.run(copy.deepcopy(call.arguments), context))
     except ToolError as error:

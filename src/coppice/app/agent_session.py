@@ -273,7 +273,7 @@ class AgentSession:
             UnknownEntryId: nothing pending has this id.
         """
         self._pending(entry_id)
-        self.agent.queues.adopt(entry_id, kind)
+        self.agent.adopt(entry_id, kind)
 
     def drop_pending(self, entry_id: EntryId) -> None:
         """Drop a pending prompt.

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from coppice.app.agent_session import AgentSession
-from coppice.app.default_tools import tools_after_switch, tools_in_directory
+from coppice.app.compactor import Preview
+from coppice.app.default_tools import tools_after_switch
+from coppice.app.strategies import STRATEGIES
 from coppice.errors import UnknownEntryId, UsageError
-from coppice.format.messages import THINKING_LEVELS, EntryId
+from coppice.format.entries import CompactionEntry
+from coppice.format.messages import THINKING_LEVELS, EntryId, is_object
 from coppice.session.listing import SessionInfo, find_session
 from coppice.session.manager import SessionManager
 from coppice.session.stats import SessionStats
@@ -100,6 +103,30 @@ class ToolsAre:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacted:
+    """The context was condensed, as entry ``entry_id``: by which strategy, and its size in tokens, both estimates."""
+
+    entry_id: EntryId
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPreviewed:
+    """What condensing the context would do; nothing was done."""
+
+    preview: Preview
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionUndone:
+    """The leaf stands before the compaction ``entry_id`` now; going to that entry takes it up again."""
+
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True)
 class HelpShown:
     """Every command, in the order of the table."""
 
@@ -122,6 +149,9 @@ Outcome: TypeAlias = (
     | ModelIs
     | LevelIs
     | ToolsAre
+    | Compacted
+    | CompactionPreviewed
+    | CompactionUndone
     | HelpShown
     | Leave
 )
@@ -167,7 +197,13 @@ def find_command(text: str) -> tuple[Command, str] | None:
 async def _tree(ask: Ask) -> Outcome:
     if not ask.words:
         return TreeShown(tuple(tree_rows(ask.session.session)), "tree")
-    text = await ask.session.navigate_tree(_entry(ask, ask.words))
+    word, _, rest = ask.words.partition(" ")
+    option, _, instructions = rest.strip().partition(" ")
+    if option not in ("", "--summary"):
+        raise UsageError(f"/tree takes an entry and --summary, not {option!r}")
+    text = await ask.session.navigate_tree(
+        _entry(ask, word), summarize=option == "--summary", instructions=instructions.strip() or None
+    )
     return Moved(ask.session.session.get_leaf_id(), text)
 
 
@@ -230,7 +266,7 @@ async def _model(ask: Ask) -> Outcome:
         after = ask.session.set_model(ask.words).info
         tools = tools_after_switch(before, after, tuple(ask.session.agent.kit.tools or ()), ask.session.settings.tools)
         if tools is not None:
-            ask.session.set_tools(tools_in_directory(tools))
+            ask.session.set_tools(tools)
     info = ask.session.model.info
     return ModelIs(info.name, info.label)
 
@@ -246,8 +282,60 @@ async def _thinking(ask: Ask) -> Outcome:
 async def _tools(ask: Ask) -> Outcome:
     if ask.words:
         named = "" if ask.words == "none" else ask.words
-        ask.session.set_tools(tools_in_directory(named.replace(",", " ").split()))
+        ask.session.set_tools(named.replace(",", " ").split())
     return ToolsAre(tuple(ask.session.agent.kit.tools or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _CompactWish:
+    """What ``/compact`` was asked for."""
+
+    instructions: str | None
+    strategy: str | None = None
+    preview: bool = False
+
+
+def _compact_wish(words: str) -> _CompactWish:
+    strategy, preview, rest = None, False, words
+    while rest.startswith("--"):
+        option, _, rest = rest.partition(" ")
+        name, _, value = option.partition("=")
+        match name:
+            case "--":
+                break
+            case "--preview" if not value:
+                preview = True
+            case "--strategy":
+                value, _, rest = (value, "", rest) if value else rest.strip().partition(" ")
+                if value not in (*STRATEGIES, "auto"):
+                    raise UsageError(f"--strategy takes one of {', '.join(STRATEGIES)}, auto; not {value!r}")
+                strategy = value
+            case _:
+                raise UsageError(f"/compact takes --strategy NAME, --preview and instructions, not {option!r}")
+        rest = rest.strip()
+    return _CompactWish(rest.strip() or None, strategy, preview)
+
+
+async def _compact(ask: Ask) -> Outcome:
+    if ask.words == "undo":
+        undone = ask.session.undo_compaction()
+        if undone is None:
+            raise UsageError("there is no compaction on the way from the beginning to here")
+        return CompactionUndone(undone)
+    wish = _compact_wish(ask.words)
+    if wish.preview:
+        return CompactionPreviewed(ask.session.preview_compaction(wish.strategy))
+    before = ask.session.compactor.size(ask.session.model).tokens
+    entry_id = await ask.session.compact(wish.instructions, wish.strategy)
+    return Compacted(entry_id, _strategy_of(ask.session, entry_id), before, _tokens_at(ask.session, entry_id))
+
+
+def _strategy_of(session: AgentSession, entry_id: EntryId) -> str:
+    match session.session.get_entry(entry_id):
+        case CompactionEntry(details=details) if is_object(details):
+            return str(details.get("strategy", "summary"))
+        case _:
+            return "summary"
 
 
 async def _help(_: Ask) -> Outcome:
@@ -259,7 +347,7 @@ async def _quit(_: Ask) -> Outcome:
 
 
 _TABLE = (
-    Command("tree", "/tree [N|ID]", "show the tree; with a number or an id go there", _tree),
+    Command("tree", "/tree [N|ID]", "show the tree; go to an entry, with --summary [TEXT] of what is left", _tree),
     Command("fork", "/fork [N|ID]", "go on in a new session that holds the way to an entry", _fork),
     Command("clone", "/clone", "go on in a new session that holds the way to here", _clone),
     Command("new", "/new", "begin a new session", _new),
@@ -270,6 +358,7 @@ _TABLE = (
     Command("model", "/model [PROVIDER/ID]", "show or switch the model", _model),
     Command("thinking", "/thinking [LEVEL]", "show or switch the thinking level", _thinking),
     Command("tools", "/tools [A,B|none]", "show or choose the tools the model is offered", _tools),
+    Command("compact", "/compact [TEXT|undo]", "condense the context; --strategy NAME, --preview; TEXT: wishes", _compact),
     Command("help", "/help", "this list", _help),
     Command("quit", "/quit", "leave", _quit),
 )

@@ -9,7 +9,8 @@ from coppice.session.drafts import now_ms
 async def send_prompt(agent: Agent, compactor: SessionCompactor, content: Content, entry_id: EntryId | None) -> None:
     """Send a prompt. Where a compaction comes first, it waits in the pending file under the id its entry will have.
 
-    If that compaction fails or is killed, the prompt stays pending, to be sent or dropped by the user.
+    If it cannot be sent after all (that compaction fails or is killed, or another prompt was first), it stays pending,
+    to be sent or dropped by the user.
 
     Raises:
         CompactionFailed, ProviderError, ContextFull: the compaction failed; the prompt was not sent.
@@ -17,15 +18,17 @@ async def send_prompt(agent: Agent, compactor: SessionCompactor, content: Conten
     """
     message = UserMessage(content, now_ms())
     compactor.user_said_something()
-    if compactor.comes_before(message):
-        if entry_id is None:
-            entry_id = agent.queues.accept("prompt", message)
-        try:
+    waits = compactor.comes_before(message)
+    if waits and entry_id is None:
+        entry_id = agent.queues.accept("prompt", message)
+    try:
+        if waits:
             await compactor.before_prompt(message)
-        except BaseException:
+        await agent.prompt(content, entry_id=entry_id)
+    except BaseException:
+        if entry_id is not None:
             agent.queues.release(entry_id)
-            raise
-    await agent.prompt(content, entry_id=entry_id)
+        raise
 
 
 async def send_waiting(agent: Agent, compactor: SessionCompactor) -> None:

@@ -51,7 +51,7 @@ from coppice.tree.context import ContextView, ModelRef, SessionContext
 from coppice.tree.family import NONE
 from coppice.tree.index import TreeIndex
 from coppice.tree.pairing import Reader, request_messages
-from coppice.tree.path import is_on_path, path_to
+from coppice.tree.path import children_of, is_on_path, path_to
 
 
 class Cursor(Enum):
@@ -246,9 +246,9 @@ class SessionManager:
         return None if ordinal is None else self.store.entry(ordinal)
 
     def get_children(self, entry_id: EntryId | None) -> "list[Entry]":
-        """The children of an entry, of None the roots, in file order."""
+        """The children of an entry, of None the roots, in file order; what hangs on a leaf marker hangs on its target."""
         ordinal = NONE if entry_id is None else self.store.ordinal(entry_id)
-        return self.store.entries(self.index.family.children(ordinal))
+        return self.store.entries(children_of(self.index, ordinal))
 
     def get_branch(self, from_id: Expect = HERE) -> "list[Entry]":
         """The path from a root to an entry, by default to the leaf."""
@@ -466,7 +466,7 @@ class SessionManager:
             UnknownEntryId: there is no such entry.
             LeafMoved, StorageFailure: as every append; the leaf stays.
         """
-        self._at(entry_id)
+        entry_id = self._target(entry_id)
         if not isinstance(expect, Cursor) and expect != self._leaf_id:
             raise LeafMoved(f"the leaf is {self._leaf_id} now, not {expect}; it was not moved")
         if entry_id != self._leaf_id and self.setup.mode != "read" and self.session_file is not None:
@@ -478,6 +478,13 @@ class SessionManager:
                 session_wide=False,
             )
         self._leaf_id = entry_id
+
+    def _target(self, entry_id: EntryId | None) -> EntryId | None:
+        """Where going to an entry leads: a leaf marker stands for its target, nothing of ours hangs on one."""
+        at = self._at(entry_id)
+        while at != NONE and self.index.kinds[at] == Kind.LEAF:
+            at = self.index.parents[at]
+        return None if at == NONE else self.index.ids[at]
 
     def reset_leaf(self) -> None:
         """Move the leaf before the first entry, as `branch`."""
@@ -494,7 +501,7 @@ class SessionManager:
         expect: Expect = HERE,
     ) -> EntryId:
         """Move the leaf to an entry and store there a summary of the branch that is left; the entry is the move."""
-        self._at(entry_id)
+        entry_id = self._target(entry_id)
         if not isinstance(expect, Cursor) and expect != self._leaf_id:
             raise LeafMoved(f"the leaf is {self._leaf_id} now, not {expect}; nothing was stored")
         left = self._leaf_id or "root"

@@ -5,7 +5,7 @@ They are filled on demand, in one pass over what was added since, so that openin
 
 from array import array
 
-from coppice.format.heads import Kind
+from coppice.format.heads import CONVERSATION, Kind
 
 NONE = -1
 """The ordinal that stands for "before the first entry" (null)."""
@@ -90,3 +90,30 @@ class NewestAbove:
 _MODEL_KINDS = (int(Kind.ASSISTANT), int(Kind.MODEL_CHANGE))
 _COMPACTION = int(Kind.COMPACTION)
 _LEVEL = int(Kind.THINKING_LEVEL)
+
+
+def line_of(parents: "array[int]", kinds: bytearray, ordinal: int) -> int:
+    """The nearest conversation entry at or above an entry; NONE if there is none."""
+    while ordinal != NONE and kinds[ordinal] not in CONVERSATION:
+        ordinal = parents[ordinal]
+    return ordinal
+
+
+def is_branching(parents: "array[int]", kinds: bytearray, at: int) -> bool:
+    """Whether entry `at` begins another branch or tree: it does not go on from the conversation entry before it.
+
+    Results of one reply stored side by side, and bookkeeping beside them, begin none.
+    """
+    if kinds[at] in (Kind.LABEL, Kind.SESSION_INFO, Kind.LEAF):
+        return False
+    tip = at - 1
+    while tip != NONE and kinds[tip] not in CONVERSATION:
+        tip -= 1
+    line = line_of(parents, kinds, parents[at])
+    if tip in (NONE, line):
+        return False
+    if kinds[tip] != Kind.TOOL_RESULT or line == NONE:
+        return True
+    are_siblings = kinds[line] == Kind.TOOL_RESULT and parents[line] == parents[tip]
+    is_beside = line == parents[tip] and (kinds[at] == Kind.TOOL_RESULT or kinds[at] not in CONVERSATION)
+    return not (are_siblings or is_beside)

@@ -14,7 +14,7 @@ from coppice.format.codec import decode_object
 from coppice.format.heads import Head, Kind, damaged_head, head_of, read_damaged, read_head
 from coppice.format.messages import EntryId, JsonObject
 from coppice.format.migrate import migrated_id
-from coppice.tree.family import NONE, Family, NewestAbove
+from coppice.tree.family import NONE, Family, NewestAbove, is_branching
 
 _NOTED = int(Kind.LABEL)
 """Kinds from here on say something about the whole file, see `TreeIndex._note`."""
@@ -50,7 +50,8 @@ class Facts:
     """What is true of the whole file, in file order, last one wins.
 
     ``bridges`` are the ordinals of orphans that were tied to the entry before them → whether that is certain (a single
-    chain came before). ``jumps`` are the ordinals of entries that do not hang on the entry right before them.
+    chain came before). ``jumps`` are the ordinals of entries that do not hang on the entry right before them;
+    ``branched`` says whether one of the first ``jumps_seen`` of them begins another branch.
     """
 
     labels: dict[EntryId, Label] = field(default_factory=dict[EntryId, Label])
@@ -61,10 +62,8 @@ class Facts:
     bridges: dict[int, bool] = field(default_factory=dict[int, bool])
     jumps: "array[int]" = field(default_factory=lambda: array("q"))
 
-    @property
-    def branched(self) -> bool:
-        """Whether the entries so far are not one chain."""
-        return len(self.jumps) > 0
+    branched: bool = False
+    jumps_seen: int = 0
 
 
 class Where:
@@ -180,12 +179,20 @@ class TreeIndex:
         parent = self.by_id.get(head.parent_id, NONE) if head.parent_id is not None else NONE
         if parent != NONE:
             return parent
-        certain = not self.facts.branched
+        certain = not self._is_branched()
         self.facts.bridges[ordinal] = certain
         where = "the entry before it" if ordinal else "the start, as nothing comes before it"
         doubt = "" if certain else "; the tree has branches there, so this is a guess"
         self.damaged(line, f"the parent of {head.id!r} is not in the file before it; tied to {where}{doubt}")
         return ordinal - 1
+
+    def _is_branched(self) -> bool:
+        """Whether the entries so far are more than one line of conversation; asked only where a parent is lost."""
+        facts = self.facts
+        while not facts.branched and facts.jumps_seen < len(facts.jumps):
+            facts.branched = is_branching(self.parents, self.kinds, facts.jumps[facts.jumps_seen])
+            facts.jumps_seen += 1
+        return facts.branched
 
     def _note(self, head: Head, ordinal: int, parent: int) -> None:
         facts = self.facts

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from coppice.format.heads import CONVERSATION, Kind
-from coppice.tree.family import NONE
+from coppice.tree.family import NONE, line_of
 from coppice.tree.index import TreeIndex
 
 _BOOKKEEPING = frozenset({Kind.LABEL, Kind.SESSION_INFO, Kind.USAGE, Kind.CUSTOM, Kind.UNKNOWN})
@@ -39,10 +39,7 @@ def find_interleaving(index: TreeIndex) -> Interleaving | None:
 
 
 def _line_of(index: TreeIndex, ordinal: int) -> int:
-    """The nearest conversation entry at or above an entry; NONE if there is none."""
-    while ordinal != NONE and index.kinds[ordinal] not in CONVERSATION:
-        ordinal = index.parents[ordinal]
-    return ordinal
+    return line_of(index.parents, index.kinds, ordinal)
 
 
 def _tip_before(index: TreeIndex, at: int, marker: int) -> int:

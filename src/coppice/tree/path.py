@@ -37,6 +37,21 @@ def is_on_path(index: TreeIndex, ordinal: int, leaf: int) -> bool:
     return leaf == ordinal
 
 
+def children_of(index: TreeIndex, ordinal: int) -> list[int]:
+    """The children of an entry (of NONE the roots) in file order; a leaf marker is none, its children stand for it."""
+    family, kinds = index.family, index.kinds
+    found: list[int] = []
+    waiting = family.children(ordinal)
+    while waiting:
+        at = waiting.pop()
+        if kinds[at] == Kind.LEAF:
+            waiting.extend(family.children(at))
+        else:
+            found.append(at)
+    found.sort()
+    return found
+
+
 def descendants(index: TreeIndex, ordinal: int) -> list[int]:
     """Everything below an entry, in file order."""
     family = index.family

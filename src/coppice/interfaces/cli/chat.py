@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from coppice.app.agent_session import AgentSession, Wishes
-from coppice.app.default_tools import tools_in_directory
 from coppice.app.settings import load_settings
 from coppice.app.system_prompt import PromptParts
 from coppice.errors import UsageError
@@ -56,7 +55,7 @@ def _wishes(wish: ModelWish) -> Wishes:
         model=wish.name,
         base_url=wish.base_url,
         thinking_level=wish.thinking,
-        tools=None if wish.tools is None else tools_in_directory(wish.tools),
+        tools=wish.tools,
         prompt=PromptParts(wish.system_prompt, wish.added_prompt),
     )
 

@@ -2,7 +2,7 @@
 
 from coppice.agent.queues import text_of_message
 from coppice.app.agent_session import AgentSession
-from coppice.app.default_tools import default_tools, tools_in_directory
+from coppice.app.default_tools import default_tools
 from coppice.interfaces.cli.options import ModelWish
 from coppice.interfaces.cli.printable import cut, first_line
 from coppice.interfaces.cli.session_choice import directory_notice
@@ -18,7 +18,7 @@ def start_notices(session: AgentSession, wish: ModelWish) -> list[str]:
     found = [directory_notice(session.session)]
     info = session.model.info
     if wish.tools is None:
-        session.set_tools(tools_in_directory(default_tools(info, session.settings.tools)))
+        session.set_tools(default_tools(info, session.settings.tools))
     if info.provider == "demo" and wish.name is None:
         found.append(f"no model is configured, so the demo model answers; for a real one, {HOW_TO_GET_A_REAL_MODEL}")
     return [text for text in found if text is not None]
