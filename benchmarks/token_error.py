@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from benchmarks.figure import Bar, Figure, Scale, Spread
-from benchmarks.token_texts import chunks, texts
+from benchmarks.token_texts import LOCALES, chunks, texts
 from coppice.compaction.estimate import estimate_text
 
 VOCABULARY: Final = "o200k_base"
@@ -21,6 +21,9 @@ TOTAL_BAR: Final = 5.0
 
 CHUNK_BAR: Final = 10.0
 """The most a 4 KiB chunk's estimate may be off on average, in percent of its tokens."""
+
+KINDS: Final = ("English", *LOCALES, "source code", "JSON", "base64", "logs")
+"""The kinds of text that have bars."""
 
 NEEDED: Final = ("bpe_openai", "django", "jupyterlab_language_pack_zh_CN")
 """Packages of the development environment without which there is no table."""

@@ -17,6 +17,7 @@ import re
 import sysconfig
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType
@@ -133,7 +134,8 @@ def _catalogue_half(project: str, locale: str, path: Path) -> Half:
 # --- files of the standard library and of Django --------------------------------------------------
 
 
-def sources(half: Half, suffixes: Sequence[str] = (".py",)) -> list[str]:
+@cache
+def sources(half: Half, suffixes: tuple[str, ...] = (".py",)) -> list[str]:
     """The beginnings of source files, in an order that is always the same: Python of the standard library, else of the
     projects."""
     roots = [Path(sysconfig.get_path("stdlib"))] if ".py" in suffixes else list(_roots(half))
@@ -223,11 +225,15 @@ def _value(chance: random.Random, depth: int) -> Any:
 
 
 def base64_text(half: Half) -> str:
-    """Random bytes, compressed, plain and compiled source files, in base64 with and without line breaks."""
+    """Random bytes, with zeros too; compressed, plain and compiled source files; in base64 with and without line breaks."""
     chance = random.Random(f"base64 {half}")
     raw = [chance.randbytes(chance.randrange(1000, 6000)) for _ in range(20)]
     raw += [zlib.compress(source.encode()) for source in sources(half)[:20]]
     raw += [source[:3000].encode() for source in sources(half)[20:30]]
+    raw += [
+        b"".join(chance.randbytes(chance.randrange(1, 40)) + bytes(chance.randrange(90)) for _ in range(70))
+        for _ in range(20)
+    ]
     raw += [marshal.dumps(tree)[:6000] for tree in _compiled(sources(half)[:60])]
     encodings: tuple[Callable[[bytes], bytes], ...] = (base64.b64encode, base64.encodebytes, base64.urlsafe_b64encode)
     return "\n".join(encodings[at % 3](data).decode() for at, data in enumerate(raw))
@@ -244,6 +250,50 @@ def hexadecimal_text(half: Half) -> str:
     chance = random.Random(f"hexadecimal {half}")
     sums = [f"{chance.randbytes(32).hex()}  {chance.choice(_WORDS)}.bin" for _ in range(700)]
     return "\n".join(sums + [f"{at * 16:08x}  {chance.randbytes(16).hex(' ')}" for at in range(700)])
+
+
+def run_text(half: Half) -> str:
+    """What has no words: random letters of one case, sequences of bases, rulers, wide indentation, repetition."""
+    chance = random.Random(f"runs {half}")
+    lower, upper = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    alphabets = (
+        lower,
+        upper,
+        lower,
+        upper,
+        f"{upper}234567",
+        f"{lower}0123456789",
+        "acgt",
+        "ACGT",
+        "-",
+        "=",
+        "#",
+        " ",
+        "xy",
+        "z",
+    )
+    return "\n".join(
+        "".join(chance.choices(chance.choice(alphabets), k=chance.randrange(20, 120))) for _ in range(1500)
+    )
+
+
+def symbol_text(half: Half) -> str:
+    """Trees of files, tables, marks of programs' output, emoji."""
+    chance = random.Random(f"symbols {half}")
+    emoji = [
+        chr(code) for code in (*range(0x1F600, 0x1F645), *range(0x1F44A, 0x1F450), 0x1F389, 0x1F680, 0x1F41B, 0x2705)
+    ]
+    found: list[str] = []
+    for _ in range(500):
+        words = chance.choices(_WORDS, k=4)
+        found += [
+            f"│   {chance.choice('├└')}── {words[0]}_{words[1]}.py",
+            f"{chance.choice('✓✗✔✘•→⚠')} {words[2]} {words[3]} {chance.choice(emoji)}",
+            f"║ {words[0]:12} │ {chance.randrange(1000):6} ║",
+        ]
+    return "\n".join(
+        [*found, *("".join(chance.choices(emoji, k=8)) + " ─" + "─" * chance.randrange(40) for _ in range(200))]
+    )
 
 
 def log_text(half: Half) -> str:
@@ -316,7 +366,11 @@ def further_texts(half: Half) -> dict[str, list[str]]:
         kind: _worth(catalogue_text(project, locales, half) for project in here)
         for kind, locales in MORE_LOCALES.items()
     }
-    return found | {"hexadecimal": [hexadecimal_text(half)]}
+    return found | {
+        "hexadecimal": [hexadecimal_text(half)],
+        "without words": [run_text(half)],
+        "symbols": [symbol_text(half)],
+    }
 
 
 def _worth(parts: Iterable[str]) -> list[str]:

@@ -86,9 +86,10 @@ _MEMBERS: Final[Mapping[str, bytes]] = {
     "arabic": LEADS["arabic"] + LEADS["persian"],
     "mark": b"".join(ASCII[name] for name in SIGNS),
     "letter": ASCII["lower"] + ASCII["upper"] + LEADS["western"] + LEADS["latin"] + _CODES["vietnamese"],
+    "not_a": ASCII["upper"].replace(b"A", b""),
     "word": ASCII["lower"] + ASCII["upper"] + ASCII["digit"],
 }
-"""Class -> the bytes of a folded text that belong to it."""
+"""Class -> the bytes of a folded text that belong to it. ``not_a`` is for base64, where zero bytes are a run of A."""
 
 
 def _table(members: bytes) -> bytes:
@@ -101,6 +102,7 @@ _TABLES: Final = {name: _table(members) for name, members in _MEMBERS.items()}
 RUNS: Final[Mapping[str, tuple[int, ...]]] = {
     "lower": (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16),
     "upper": (1, 2, 3, 4, 6, 8),
+    "not_a": (2, 3, 4, 6, 8),
     "letter": (1,),
     "mark": (1, 2, 3, 4, 6, 9, 16),
     "blank": (2, 3, 5, 9, 17, 33),
@@ -134,7 +136,7 @@ RUNS: Final[Mapping[str, tuple[int, ...]]] = {
 COUNTED: Final = (*SIGNS, *LEADS, *PREFIXES)
 """Classes whose characters are counted."""
 
-EXCESS: Final = ("lower", "upper", "mark", "blank", "newline")
+EXCESS: Final = ("lower", "upper", "not_a", "mark", "blank", "newline")
 """Classes whose characters past the longest counted run are counted."""
 
 PAIRS: Final = (
@@ -182,7 +184,7 @@ class Folded:
         return sets
 
 
-_ALWAYS: Final = (*ASCII, "mark", "letter", "word")
+_ALWAYS: Final = (*ASCII, "mark", "letter", "word", "not_a")
 _SINGLE: Final = {name: [bytes((byte,)) for byte in _MEMBERS[name]] for name in (*LEADS, *PREFIXES)}
 
 
