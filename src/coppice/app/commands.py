@@ -13,8 +13,8 @@ from coppice.app.compactor import Preview
 from coppice.app.default_tools import tools_after_switch
 from coppice.app.strategies import STRATEGIES
 from coppice.errors import UnknownEntryId, UsageError
-from coppice.format.entries import CompactionEntry
-from coppice.format.messages import THINKING_LEVELS, EntryId, is_object
+from coppice.format.events import CompactionEnd
+from coppice.format.messages import THINKING_LEVELS, EntryId
 from coppice.session.listing import SessionInfo, find_session
 from coppice.session.manager import SessionManager
 from coppice.session.stats import SessionStats
@@ -104,12 +104,12 @@ class ToolsAre:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The context was condensed, as entry ``entry_id``: by which strategy, and its size in tokens, both estimates."""
+    """The context was condensed, as entry ``entry_id``; by which strategy, and its size in tokens, where that was told."""
 
     entry_id: EntryId
-    strategy: str
-    tokens_before: int
-    tokens_after: int
+    strategy: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,17 +325,16 @@ async def _compact(ask: Ask) -> Outcome:
     wish = _compact_wish(ask.words)
     if wish.preview:
         return CompactionPreviewed(ask.session.preview_compaction(wish.strategy))
-    before = ask.session.compactor.size(ask.session.model).tokens
-    entry_id = await ask.session.compact(wish.instructions, wish.strategy)
-    return Compacted(entry_id, _strategy_of(ask.session, entry_id), before, _tokens_at(ask.session, entry_id))
-
-
-def _strategy_of(session: AgentSession, entry_id: EntryId) -> str:
-    match session.session.get_entry(entry_id):
-        case CompactionEntry(details=details) if is_object(details):
-            return str(details.get("strategy", "summary"))
-        case _:
-            return "summary"
+    ends: list[CompactionEnd] = []
+    stop = ask.session.subscribe(lambda event: ends.append(event) if isinstance(event, CompactionEnd) else None)
+    try:
+        entry_id = await ask.session.compact(wish.instructions, wish.strategy)
+    finally:
+        stop()
+    end = next((event for event in ends if event.entry_id == entry_id), None)
+    return (
+        Compacted(entry_id) if end is None else Compacted(entry_id, end.strategy, end.tokens_before, end.tokens_after)
+    )
 
 
 async def _help(_: Ask) -> Outcome:
@@ -358,7 +357,9 @@ _TABLE = (
     Command("model", "/model [PROVIDER/ID]", "show or switch the model", _model),
     Command("thinking", "/thinking [LEVEL]", "show or switch the thinking level", _thinking),
     Command("tools", "/tools [A,B|none]", "show or choose the tools the model is offered", _tools),
-    Command("compact", "/compact [TEXT|undo]", "condense the context; --strategy NAME, --preview; TEXT: wishes", _compact),
+    Command(
+        "compact", "/compact [TEXT|undo]", "condense the context; --strategy NAME, --preview; TEXT: wishes", _compact
+    ),
     Command("help", "/help", "this list", _help),
     Command("quit", "/quit", "leave", _quit),
 )

@@ -68,9 +68,9 @@ def _once(session: AgentSession, options: Options, content: Content) -> int:
 
     missing: list[str] = []
     try:
-        if not options.as_json and isinstance(content, str) and print_mode.run_command(session, content, status):
-            code = 0
-        else:
+        as_command = not options.as_json and isinstance(content, str)
+        code = print_mode.run_command(session, content, status) if as_command else None
+        if code is None:
             mode = json_mode if options.as_json else print_mode
             done = mode.run(session, content, opening, status)
             code, missing = done.code, [done.missing] if done.missing else []

@@ -4,6 +4,9 @@ from typing import assert_never
 
 from coppice.app.agent_session import AgentSession
 from coppice.app.commands import (
+    Compacted,
+    CompactionPreviewed,
+    CompactionUndone,
     HelpShown,
     LabelIs,
     Leave,
@@ -19,6 +22,8 @@ from coppice.app.commands import (
     TreeShown,
     tree_rows,
 )
+from coppice.app.compactor import Preview
+from coppice.interfaces.cli.compaction_lines import sizes
 from coppice.interfaces.cli.numbered_tree import numbered_tree
 from coppice.interfaces.cli.printable import cut, first_line, printable
 from coppice.interfaces.cli.session_choice import numbered_sessions
@@ -42,6 +47,13 @@ def outcome_lines(session: AgentSession, outcome: Outcome, width: int) -> list[s
             return numbered_sessions(rows)
         case StatsShown(stats=stats):
             return _stats(stats)
+        case Compacted(entry_id=entry_id, strategy=strategy, tokens_before=before, tokens_after=after):
+            how = f" by {printable(strategy)}" if strategy else ""
+            return [f"compacted{how}: {sizes(before, after)}, entry {printable(entry_id)}; /compact undo takes it back"]
+        case CompactionPreviewed(preview=preview):
+            return _preview(preview)
+        case CompactionUndone(entry_id=entry_id):
+            return [f"← {place_of(session)}", f"undone; /tree {printable(entry_id)} takes the compaction up again"]
         case HelpShown(commands=commands):
             return [f"{command.usage:<22} {command.help}" for command in commands]
         case NameIs() | LabelIs() | ModelIs() | LevelIs() | ToolsAre() | Leave():
@@ -89,6 +101,14 @@ def _tree(session: AgentSession, tree: TreeShown, width: int) -> list[str]:
     if session.session.leaf == NONE:
         shown.append("← you are here: before the first entry")
     return [*shown, f"/{tree.command} NUMBER goes there"]
+
+
+def _preview(preview: Preview) -> list[str]:
+    first = f", from {printable(preview.first_kept)} on" if preview.first_kept is not None else ""
+    return [
+        f"{printable(preview.strategy)} would condense {_counted(preview.goes, 'message')}; {preview.stays:,} stay{first}",
+        f"{sizes(preview.tokens_before, preview.tokens_after)}; nothing was done",
+    ]
 
 
 def _stats(stats: SessionStats) -> list[str]:

@@ -19,7 +19,8 @@ from coppice.format.events import (
 )
 from coppice.format.messages import Content, text_of
 from coppice.interfaces.cli.call_lines import call_line, failure_line, last_line
-from coppice.interfaces.cli.one_run import Done, exit_code, newest_reply, run_prompt
+from coppice.interfaces.cli.compaction_lines import compaction_line, untold_failure
+from coppice.interfaces.cli.one_run import Done, exit_code, newest_reply, run_prompt, run_to_its_end
 from coppice.interfaces.cli.outcome_lines import outcome_lines
 from coppice.interfaces.cli.output import line_width, write_line
 from coppice.interfaces.cli.printable import printable
@@ -32,6 +33,7 @@ class Progress:
     def __init__(self, status: StatusLine) -> None:
         self._status = status
         self._characters = 0
+        self._told: str | None = None
 
     def hear(self, event: SessionEvent) -> None:
         """Show one event."""
@@ -54,22 +56,37 @@ class Progress:
             case Notice():
                 status.notice(event.message)
             case _:
-                pass
+                self._compaction(event)
+
+    def _compaction(self, event: SessionEvent) -> None:
+        shown, failure = compaction_line(event), untold_failure(event)
+        if shown is not None:
+            self._status.say(printable(shown))
+        if failure is not None:
+            self.refuse(failure)
+
+    def refuse(self, text: str) -> None:
+        """Why something was not done, unless that was the last thing told."""
+        if text != self._told:
+            self._status.refuse(text)
+        self._told = text
 
 
-def run_command(session: AgentSession, text: str, status: StatusLine) -> bool:
-    """Do the command that a prompt is, and print what it answers; whether it is one.
+def run_command(session: AgentSession, text: str, status: StatusLine) -> int | None:
+    """Do the command that a prompt is, and print what it answers; the exit code, None for a prompt that is none.
 
     Raises:
         CoppiceError: the command was refused.
     """
     found = find_command(text)
     if found is None:
-        return False
+        return None
     command, words = found
     session.subscribe(Progress(status).hear)
     session.report_notices()
-    outcome = asyncio.run(_outcome(command, Ask(session, words)))
+    outcome, number = asyncio.run(_outcome(command, Ask(session, words)))
+    if outcome is None:
+        return 128 + number
     for line in outcome_lines(session, outcome, line_width()):
         write_line(line)
     match outcome:
@@ -77,11 +94,22 @@ def run_command(session: AgentSession, text: str, status: StatusLine) -> bool:
             write_line(printable(text, lines=True))
         case _:
             pass
-    return True
+    return 0
 
 
-async def _outcome(command: Command, ask: Ask) -> Outcome:
-    return await command.run(ask)
+async def _outcome(command: Command, ask: Ask) -> tuple[Outcome | None, int]:
+    """What a command answered; None and the signal's number where one stopped it."""
+    answered: list[Outcome] = []
+
+    async def answer() -> None:
+        answered.append(await command.run(ask))
+
+    ended = await run_to_its_end(ask.session, answer())
+    if ended.signal is not None:
+        return None, ended.signal
+    if ended.failure is not None:
+        raise ended.failure
+    return answered[0], 0
 
 
 def run(session: AgentSession, content: Content, opening: Callable[[], Sequence[str]], status: StatusLine) -> Done:
@@ -92,7 +120,8 @@ def run(session: AgentSession, content: Content, opening: Callable[[], Sequence[
 async def _answer(
     session: AgentSession, content: Content, opening: Callable[[], Sequence[str]], status: StatusLine
 ) -> Done:
-    stop = session.subscribe(Progress(status).hear)
+    progress = Progress(status)
+    stop = session.subscribe(progress.hear)
     try:
         for notice in opening():
             status.notice(notice)
@@ -101,7 +130,7 @@ async def _answer(
     finally:
         stop()
     status.clear()
-    code = exit_code(session, ended, status.refuse)
+    code = exit_code(session, ended, progress.refuse)
     reply = newest_reply(session)
     if code == 0 and reply is not None:
         if reply.stop_reason == "length":

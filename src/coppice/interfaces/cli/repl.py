@@ -6,6 +6,7 @@ At the prompt the system's line editing reads; while a run is active the event l
 import asyncio
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from types import FrameType
 
 from coppice import __version__
@@ -191,7 +192,14 @@ class Repl:
 
     async def _with_typing(self, work: "Coroutine[None, None, object]") -> tuple[Ended, TypedLines]:
         with TypedLines(self._typed) as typed:
-            return await run_to_its_end(self.session, work, patience=PATIENCE), typed
+            ended = await run_to_its_end(self.session, work, patience=PATIENCE)
+            while self._under_way:  # a command that was typed may have stopped the run to do its own work
+                later = await run_to_its_end(self.session, self._commands(), patience=PATIENCE)
+                ended = replace(ended, signal=ended.signal or later.signal)
+            return ended, typed
+
+    async def _commands(self) -> None:
+        await asyncio.gather(*self._under_way)
 
     def _typed(self, line: str) -> None:
         text = line.strip()

@@ -18,6 +18,7 @@ from coppice.format.events import (
 )
 from coppice.format.messages import AssistantMessage, BashExecutionMessage, Message, UserMessage, text_of
 from coppice.interfaces.cli.call_lines import call_line, result_lines
+from coppice.interfaces.cli.compaction_lines import compaction_line, untold_failure
 from coppice.interfaces.cli.output import line_width
 from coppice.interfaces.cli.printable import first_line, printable
 from coppice.interfaces.cli.status_line import StatusLine
@@ -68,7 +69,14 @@ class Transcript:
                 waiting += [f"after the run: {first_line(text)}" for text in follow_up]
                 self.line(f"({'; '.join(waiting)})")
             case _:
-                pass
+                self._compaction(event)
+
+    def _compaction(self, event: SessionEvent) -> None:
+        shown, failure = compaction_line(event), untold_failure(event)
+        if shown is not None:
+            self.line(printable(shown))
+        if failure is not None:
+            self.refuse(failure)
 
     def expect_prompt(self, *, on_screen: bool) -> None:
         """A prompt is about to be sent; `on_screen`: it was typed, so it is not shown again."""
