@@ -14,7 +14,7 @@ from coppice.format.messages import EntryId
 from coppice.providers.scripted import ScriptedModel, ScriptStep, fail, say
 from tests.agent.killed import killed
 from tests.agent.stage import lines, started, stored
-from tests.app.house import House
+from tests.app.house import House, model_named, path_file
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +86,20 @@ async def test_a_prompt_typed_during_a_compaction_that_fails_goes_out_all_the_sa
     assert isinstance(outcomes[0], Exception)
     assert (stored(session.session)[-2:], session.pending_prompts()) == (["user: third", "reply: fine [stop]"], [])
     await session.close()
+
+
+@pytest.mark.case("P24")
+async def test_a_prompt_with_a_wish_to_record_does_not_move_the_leaf_under_a_compaction(house: House) -> None:
+    session, _ = await long_talk(house)
+    await session.close()
+    other = model_named("b", "b1", SUMMARY, say("fine"))
+    async with house.enter(open_path=path_file(session), model=other, level="high", settings=SMALL) as again:
+        run = await compacting(house, again)
+        prompt = await started(again.prompt("third"))
+        assert len(again.pending_prompts()) + len(list((house.home / "pending").iterdir())) == 1
+        await asyncio.gather(run, prompt)
+        kinds = [entry.__struct_config__.tag for entry in again.session.get_branch()[-5:]]  # pyright: ignore[reportAttributeAccessIssue]  (known kinds)
+        assert kinds == ["compaction", "model_change", "thinking_level_change", "message", "message"]
 
 
 async def test_what_joins_the_queue_is_told(tmp_path: Path) -> None:

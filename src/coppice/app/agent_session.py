@@ -17,7 +17,7 @@ from coppice.app.compactor import Preview, SessionCompactor
 from coppice.app.extensions.hooks import BeforeNavigate, Hooks
 from coppice.app.models import Resolve, default_name, follow_path, level_on_path, resolver
 from coppice.app.navigation import fork_at, target_of
-from coppice.app.prompting import send_prompt, send_waiting
+from coppice.app.prompting import Sender, send_prompt, send_waiting
 from coppice.app.resources import context_files
 from coppice.app.settings import Settings, load_settings
 from coppice.app.system_prompt import PromptParts, build_system_prompt
@@ -196,10 +196,8 @@ class AgentSession:
 
         A model or thinking level that was asked for is recorded before it.
         """
-        if self.agent.is_running or self._command is not None:
-            self._check_idle("prompt")
-        self._prepare_run()
-        await send_prompt(self.agent, self.compactor, content, entry_id)
+        self._check_free()
+        await send_prompt(Sender(self.agent, self.compactor, self._prepare_run), content, entry_id)
 
     async def continue_(self) -> None:
         """Let the model go on from the leaf; see `Agent.continue_`."""
@@ -207,7 +205,13 @@ class AgentSession:
         self._prepare_run()
         await self.agent.continue_()
 
+    def _check_free(self) -> None:
+        """A prompt may wait for a compaction, not for a run or a command."""
+        if self.agent.is_running or self._command is not None:
+            self._check_idle("prompt")
+
     def _prepare_run(self) -> None:
+        self._check_free()
         self.session.check_bridges()
         model, why_another = self._settle_model()
         level = self.thinking_level
@@ -388,7 +392,7 @@ class AgentSession:
             return await self.compactor.compact(self.model, instructions, strategy)
         finally:
             self.report_notices()
-            await send_waiting(self.agent, self.compactor)
+            await send_waiting(Sender(self.agent, self.compactor, self._prepare_run))
 
     def preview_compaction(self, strategy: str | None = None) -> Preview:
         """What a compaction would do: what goes, what stays, tokens before and after. No model is called.

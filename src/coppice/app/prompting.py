@@ -1,12 +1,23 @@
 """Sending a prompt: durable from the moment it is accepted, also while a compaction comes before its turn."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from coppice.agent.agent import Agent
 from coppice.app.compactor import SessionCompactor
 from coppice.format.messages import Content, EntryId, UserMessage
 from coppice.session.drafts import now_ms
 
 
-async def send_prompt(agent: Agent, compactor: SessionCompactor, content: Content, entry_id: EntryId | None) -> None:
+class Sender(NamedTuple):
+    """Who sends: `prepare` records what the prompt is sent with, when its turn has come."""
+
+    agent: Agent
+    compactor: SessionCompactor
+    prepare: Callable[[], None]
+
+
+async def send_prompt(sender: Sender, content: Content, entry_id: EntryId | None) -> None:
     """Send a prompt. Where a compaction comes first, it waits in the pending file under the id its entry will have.
 
     If it cannot be sent after all (that compaction fails or is killed, or another prompt was first), it stays pending,
@@ -16,13 +27,16 @@ async def send_prompt(agent: Agent, compactor: SessionCompactor, content: Conten
         CompactionFailed, ProviderError, ContextFull: the compaction failed; the prompt was not sent.
         CoppiceError: as `Agent.prompt`.
     """
+    agent, compactor, prepare = sender
     message = UserMessage(content, now_ms())
     compactor.user_said_something()
-    waits = compactor.comes_before(message)
-    if waits and entry_id is None:
-        entry_id = agent.queues.accept("prompt", message)
     try:
-        if waits:
+        if compactor.is_active:
+            entry_id = entry_id or agent.queues.accept("prompt", message)
+            await compactor.wait()
+        prepare()
+        if compactor.comes_before(message):
+            entry_id = entry_id or agent.queues.accept("prompt", message)
             await compactor.before_prompt(message)
         await agent.prompt(content, entry_id=entry_id)
     except BaseException:
@@ -31,12 +45,13 @@ async def send_prompt(agent: Agent, compactor: SessionCompactor, content: Conten
         raise
 
 
-async def send_waiting(agent: Agent, compactor: SessionCompactor) -> None:
+async def send_waiting(sender: Sender) -> None:
     """Send what was steered or queued while a compaction ran and no run was active: the first as a prompt, the others
     as they would enter its run."""
+    agent = sender.agent
     waiting = [*agent.queues.waiting("steering"), *agent.queues.waiting("followUp")]
     if not waiting or agent.is_running:
         return
     first = waiting[0]
     if isinstance(first.message, UserMessage):
-        await send_prompt(agent, compactor, first.message.content, first.id)
+        await send_prompt(sender, first.message.content, first.id)
