@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -473,3 +474,27 @@ def test_markers_are_not_shown_as_state_of_an_extension(tmp_path: Path, setup: S
     session = SessionManager.open(session_file(tmp_path / "s.jsonl", [user(A, None), marker(B, A)]), setup=setup)
     assert isinstance(session.get_entry(B), CustomEntry)
     assert session.index.kinds[1] == Kind.LEAF
+
+
+def test_a_session_open_to_read_along_follows_what_its_writer_appends(tmp_path: Path) -> None:
+    setup = Setup(home=tmp_path / "home")
+    with closing(SessionManager.create(tmp_path, setup=setup)) as writer:
+        first = writer.append_message(UserMessage("one"))
+        assert writer.session_file is not None
+        with closing(SessionManager.open(writer.session_file, mode="read", setup=setup)) as along:
+            second = writer.append_message(UserMessage("two"))
+            assert (along.refresh(), along.get_leaf_id()) == (1, second)
+            along.branch(first)
+            writer.append_message(UserMessage("three"))
+            assert (along.refresh(), along.get_leaf_id()) == (1, first)
+
+
+def test_a_label_or_name_computed_for_another_leaf_is_refused(tmp_path: Path) -> None:
+    with closing(SessionManager.create(tmp_path, setup=Setup(home=tmp_path / "home"))) as session:
+        first = session.append_message(UserMessage("one"))
+        session.append_message(UserMessage("two"))
+        with pytest.raises(LeafMoved):
+            session.append_label_change(first, "late", expect=first)
+        with pytest.raises(LeafMoved):
+            session.append_session_info("late", expect=first)
+        assert (session.get_label(first), session.get_session_name()) == (None, None)

@@ -51,13 +51,13 @@ class SessionInfo:
 _MESSAGES = frozenset({Kind.USER, Kind.ASSISTANT, Kind.TOOL_RESULT, Kind.BASH, Kind.CUSTOM_ROLE})
 
 
-def session_info(path: Path) -> SessionInfo:
+def session_info(path: Path, home: Path | None = None) -> SessionInfo:
     """The row of one session file.
 
     Raises:
         NotASession, SessionNotFound, StorageFailure: it cannot be read.
     """
-    opened = open_file(path, "read")
+    opened = open_file(path, "read", home=home)
     store = opened.store
     try:
         index, header = store.index, store.header
@@ -133,11 +133,11 @@ def _belongs(path: Path, cwd: str) -> bool:
     return recorded is not None and (recorded == cwd or os.path.realpath(recorded) == os.path.realpath(cwd))
 
 
-def _rows(paths: Iterator[Path]) -> list[SessionInfo]:
+def _rows(paths: Iterator[Path], home: Path | None) -> list[SessionInfo]:
     rows: list[SessionInfo] = []
     for path in paths:
         try:
-            rows.append(session_info(path))
+            rows.append(session_info(path, home))
         except NotASession:
             continue
         except CoppiceError as error:
@@ -146,15 +146,15 @@ def _rows(paths: Iterator[Path]) -> list[SessionInfo]:
     return rows
 
 
-def list_for(cwd: str | Path, directory: Path) -> list[SessionInfo]:
+def list_for(cwd: str | Path, directory: Path, home: Path | None = None) -> list[SessionInfo]:
     """The sessions of `cwd` in a directory of sessions, the one used last first."""
     here = os.path.realpath(cwd)
-    return _rows(path for path in session_files(directory) if _belongs(path, here))
+    return _rows((path for path in session_files(directory) if _belongs(path, here)), home)
 
 
 def list_all(setup: Setup) -> list[SessionInfo]:
     """The sessions of all directories, the one used last first."""
-    return _rows(iter(all_session_files(setup)))
+    return _rows(iter(all_session_files(setup)), setup.home)
 
 
 def all_session_files(setup: Setup) -> list[Path]:

@@ -174,7 +174,7 @@ class SessionManager:
     ) -> "list[SessionInfo]":
         """The sessions of a directory, the one used last first."""
         setup = _setup(session_dir, "read", Setup(home) if home else None)
-        return list_for(cwd, setup.directory(str(cwd)))
+        return list_for(cwd, setup.directory(str(cwd)), setup.home)
 
     @staticmethod
     def list_all(session_dir: str | Path | None = None, *, home: Path | None = None) -> "list[SessionInfo]":
@@ -293,6 +293,20 @@ class SessionManager:
         for start in range(0, len(self.index), 1000):
             yield from self.store.entries([*range(start, min(start + 1000, len(self.index)))])
 
+    def refresh(self) -> int:
+        """Read what other programs appended; how many entries that were. Appending does this by itself.
+
+        A session that is open to read along follows the file's leaf, if that is where it was.
+
+        Raises:
+            StorageFailure: the file cannot be read.
+        """
+        before = self.index.leaf
+        grown = self.store.refresh()
+        if self.setup.mode == "read" and self.leaf == before and self.index.leaf != before:
+            self._leaf_id = self.index.ids[self.index.leaf] if self.index.leaf != NONE else None
+        return grown
+
     def take_notices(self) -> "list[str]":
         """What the user has to be told since the last call: damage, a second writer, a file written anew."""
         return self._writer.take_notices()
@@ -370,12 +384,13 @@ class SessionManager:
 
     # --- appending ---------------------------------------------------------------------------
 
-    def _append(self, make: Make, expect: Expect, entry_id: EntryId | None = None) -> EntryId:
+    def _check(self, expect: Expect) -> None:
         if not isinstance(expect, Cursor) and expect != self._leaf_id:
-            raise LeafMoved(
-                f"the leaf is {self._leaf_id or 'before the first entry'} now, not {expect or 'before the first entry'}; "
-                "nothing was stored"
-            )
+            now, wanted = self._leaf_id or "before the first entry", expect or "before the first entry"
+            raise LeafMoved(f"the leaf is {now} now, not {wanted}; nothing was stored")
+
+    def _append(self, make: Make, expect: Expect, entry_id: EntryId | None = None) -> EntryId:
+        self._check(expect)
         self._leaf_id = self._writer.append(make, self._leaf_id, entry_id=entry_id, session_wide=False)
         return self._leaf_id
 
@@ -440,21 +455,23 @@ class SessionManager:
         new = None if replacement is None else Replacement(replacement)
         return self._append(lambda i, p, t: ContextEditEntry(i, p, t, target_id, new), expect)
 
-    def append_label_change(self, target_id: EntryId, label: str | None) -> EntryId:
+    def append_label_change(self, target_id: EntryId, label: str | None, *, expect: Expect = HERE) -> EntryId:
         """Label an entry; None or an empty label clears it. The leaf stays.
 
         Raises:
             UnknownEntryId: there is no such entry.
+            LeafMoved: `expect` is not the leaf any more.
         """
         self.store.ordinal(target_id)
         text = (label or "").strip() or None
-        return self._session_wide(lambda i, p, t: LabelEntry(i, p, t, target_id, text))
+        return self._session_wide(lambda i, p, t: LabelEntry(i, p, t, target_id, text), expect)
 
-    def append_session_info(self, name: str) -> EntryId:
+    def append_session_info(self, name: str, *, expect: Expect = HERE) -> EntryId:
         """Name the session; an empty name clears it. The leaf stays."""
-        return self._session_wide(lambda i, p, t: SessionInfoEntry(i, p, t, name.strip()))
+        return self._session_wide(lambda i, p, t: SessionInfoEntry(i, p, t, name.strip()), expect)
 
-    def _session_wide(self, make: Make) -> EntryId:
+    def _session_wide(self, make: Make, expect: Expect) -> EntryId:
+        self._check(expect)
         return self._writer.append(make, self._leaf_id, entry_id=None, session_wide=True)
 
     # --- moving ------------------------------------------------------------------------------
@@ -467,8 +484,7 @@ class SessionManager:
             LeafMoved, StorageFailure: as every append; the leaf stays.
         """
         entry_id = self._target(entry_id)
-        if not isinstance(expect, Cursor) and expect != self._leaf_id:
-            raise LeafMoved(f"the leaf is {self._leaf_id} now, not {expect}; it was not moved")
+        self._check(expect)
         if entry_id != self._leaf_id and self.setup.mode != "read" and self.session_file is not None:
             old = self._leaf_id
             self._writer.append(
@@ -502,8 +518,7 @@ class SessionManager:
     ) -> EntryId:
         """Move the leaf to an entry and store there a summary of the branch that is left; the entry is the move."""
         entry_id = self._target(entry_id)
-        if not isinstance(expect, Cursor) and expect != self._leaf_id:
-            raise LeafMoved(f"the leaf is {self._leaf_id} now, not {expect}; nothing was stored")
+        self._check(expect)
         left = self._leaf_id or "root"
         self._leaf_id = self._writer.append(
             lambda i, p, t: BranchSummaryEntry(i, p, t, left, summary, details, usage, from_hook),
