@@ -386,7 +386,7 @@ FORBIDDEN_TEXT = re.compile(
 )
 """Paths of the machines this was written on, and addresses of package registries."""
 
-NOT_OURS = frozenset({".git", ".venv", ".peers", "node_modules", "__pycache__", "build", "dist", "out"})
+NOT_OURS = frozenset({".git", ".hypothesis", ".venv", ".peers", "node_modules", "__pycache__", "build", "dist", "out"})
 
 
 def repository_files() -> Iterator[str]:
