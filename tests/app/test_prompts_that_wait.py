@@ -8,8 +8,9 @@ import pytest
 from coppice.app.agent_session import AgentSession
 from coppice.app.settings import Settings
 from coppice.compaction.settings import CompactionSettings
+from coppice.compaction.strategy import CompactionFailed
 from coppice.errors import Busy
-from coppice.format.events import CompactionStart, QueueUpdate
+from coppice.format.events import BashExecutionUpdate, CompactionStart, QueueUpdate
 from coppice.format.messages import EntryId
 from coppice.providers.scripted import ScriptedModel, ScriptStep, fail, say
 from tests.agent.killed import killed
@@ -100,6 +101,58 @@ async def test_a_prompt_with_a_wish_to_record_does_not_move_the_leaf_under_a_com
         await asyncio.gather(run, prompt)
         kinds = [entry.__struct_config__.tag for entry in again.session.get_branch()[-5:]]  # pyright: ignore[reportAttributeAccessIssue]  (known kinds)
         assert kinds == ["compaction", "model_change", "thinking_level_change", "message", "message"]
+
+
+@pytest.mark.case("P24")
+async def test_what_was_steered_during_a_compaction_is_sent_after_it(house: House) -> None:
+    session, _ = await long_talk(house, SUMMARY, say("fine"))
+    run = await compacting(house, session)
+    steered = session.steer("look left")
+    await run
+    assert (stored(session.session)[-2:], session.session.get_branch()[-2].id) == (
+        ["user: look left", "reply: fine [stop]"],
+        steered,
+    )
+    await session.close()
+
+
+@pytest.mark.case("P24")
+@pytest.mark.parametrize("how", ["abort", "close", "cancel"])
+async def test_what_was_steered_during_a_compaction_that_is_stopped_is_not_sent_by_itself(
+    house: House, how: str
+) -> None:
+    session, model = await long_talk(house, SUMMARY, say("never asked for"))
+    path, before = path_file(session), path_file(session).read_bytes()
+    run = await compacting(house, session)
+    steered = session.steer("look left")
+    match how:
+        case "abort":
+            await session.abort()
+        case "close":
+            await session.close()
+        case _:
+            run.cancel()
+    (outcome,) = await asyncio.gather(run, return_exceptions=True)
+    assert isinstance(outcome, CompactionFailed | asyncio.CancelledError)
+    assert (len(model.requests), path.read_bytes()) == (3, before)
+    if how != "close":
+        assert [item.id for item in session.agent.queues.waiting("steering")] == [steered]
+    await session.close()
+    again = house.enter(open_path=path)
+    assert [item.id for item in again.pending_prompts()] == [steered]
+    await again.close()
+
+
+async def test_a_compaction_waits_for_no_command_of_the_users_and_is_refused(house: House) -> None:
+    session, _ = await long_talk(house, SUMMARY)
+    run = await started(session.run_bash("echo ready; sleep 20"))
+    while not any(isinstance(event, BashExecutionUpdate) for event in house.heard):
+        await asyncio.sleep(0.01)
+    with pytest.raises(Busy):
+        await session.compact()
+    await session.abort()
+    await run
+    await session.close()
 
 
 async def test_what_joins_the_queue_is_told(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from coppice.app.compactor import Preview, SessionCompactor
 from coppice.app.extensions.hooks import BeforeNavigate, Hooks
 from coppice.app.models import Resolve, default_name, follow_path, level_on_path, resolver
 from coppice.app.navigation import fork_at, target_of
-from coppice.app.prompting import Sender, send_prompt, send_waiting
+from coppice.app.prompting import Sender, compact_then_send, send_prompt
 from coppice.app.resources import context_files
 from coppice.app.settings import Settings, load_settings
 from coppice.app.system_prompt import PromptParts, build_system_prompt
@@ -381,18 +381,21 @@ class AgentSession:
     async def compact(self, instructions: str | None = None, strategy: str | None = None) -> EntryId:
         """Condense the context now; the compaction entry's id. A run is aborted first. Nothing of the history goes.
 
-        What was steered or queued meanwhile is sent after it.
+        What was steered or queued meanwhile is sent after it, but not where it was aborted.
 
         Raises:
+            Busy: a command of the user's is active.
             NothingToCompact, CompactionFailed, ProviderError, LeafMoved, StorageFailure: nothing changed.
             UsageError: there is no such strategy.
         """
+        if self._command is not None:
+            self._check_idle("compact")
         await self.agent.abort()
+        sender = Sender(self.agent, self.compactor, self._prepare_run)
         try:
-            return await self.compactor.compact(self.model, instructions, strategy)
+            return await compact_then_send(sender, self.compactor.compact(self.model, instructions, strategy))
         finally:
             self.report_notices()
-            await send_waiting(Sender(self.agent, self.compactor, self._prepare_run))
 
     def preview_compaction(self, strategy: str | None = None) -> Preview:
         """What a compaction would do: what goes, what stays, tokens before and after. No model is called.

@@ -61,6 +61,10 @@ class ContextFull(CoppiceError):
     """The context is too large and compaction does not help; the text says what is too large and what can be done."""
 
 
+class CompactionAborted(CompactionFailed):
+    """The user stopped a compaction; nothing changed."""
+
+
 class RunStopped(CoppiceError):
     """A hook ended the run."""
 
@@ -267,7 +271,7 @@ class SessionCompactor:
         """Run a compaction or a branch summary outside a run, so that `abort` can stop it.
 
         Raises:
-            CompactionFailed: it was aborted; nothing changed.
+            CompactionAborted: it was stopped; nothing changed.
         """
         active = asyncio.ensure_future(work)
         self._active = active
@@ -275,7 +279,7 @@ class SessionCompactor:
             return await asyncio.shield(active)
         except asyncio.CancelledError:
             if active.cancelled():
-                raise CompactionFailed("the compaction was aborted; nothing changed") from None
+                raise CompactionAborted("the compaction was aborted; nothing changed") from None
             active.cancel()
             await asyncio.wait([active])
             raise

@@ -1,10 +1,11 @@
 """Sending a prompt: durable from the moment it is accepted, also while a compaction comes before its turn."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from coppice.agent.agent import Agent
-from coppice.app.compactor import SessionCompactor
+from coppice.app.compactor import CompactionAborted, SessionCompactor
+from coppice.errors import CoppiceError
 from coppice.format.messages import Content, EntryId, UserMessage
 from coppice.session.drafts import now_ms
 
@@ -43,6 +44,23 @@ async def send_prompt(sender: Sender, content: Content, entry_id: EntryId | None
         if entry_id is not None:
             agent.queues.release(entry_id)
         raise
+
+
+async def compact_then_send(sender: Sender, compaction: Awaitable[EntryId]) -> EntryId:
+    """Await a compaction that was asked for, then send what came meanwhile. Stopped by the user, that stays waiting.
+
+    Raises:
+        CoppiceError: what the compaction raises.
+    """
+    try:
+        made = await compaction
+    except CompactionAborted:
+        raise
+    except CoppiceError:
+        await send_waiting(sender)
+        raise
+    await send_waiting(sender)
+    return made
 
 
 async def send_waiting(sender: Sender) -> None:
