@@ -68,8 +68,9 @@ def _once(session: AgentSession, options: Options, content: Content) -> int:
 
     missing: list[str] = []
     try:
-        as_command = not options.as_json and isinstance(content, str)
-        code = print_mode.run_command(session, content, status) if as_command else None
+        code: int | None = None
+        if isinstance(content, str) and not options.as_json:
+            code = print_mode.run_command(session, content, status)
         if code is None:
             mode = json_mode if options.as_json else print_mode
             done = mode.run(session, content, opening, status)

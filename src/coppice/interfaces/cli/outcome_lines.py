@@ -105,8 +105,9 @@ def _tree(session: AgentSession, tree: TreeShown, width: int) -> list[str]:
 
 def _preview(preview: Preview) -> list[str]:
     first = f", from {printable(preview.first_kept)} on" if preview.first_kept is not None else ""
+    stays = f"{preview.stays:,} stay{'s' if preview.stays == 1 else ''}{first}"
     return [
-        f"{printable(preview.strategy)} would condense {_counted(preview.goes, 'message')}; {preview.stays:,} stay{first}",
+        f"{printable(preview.strategy)} would condense {_counted(preview.goes, 'message')}; {stays}",
         f"{sizes(preview.tokens_before, preview.tokens_after)}; nothing was done",
     ]
 
