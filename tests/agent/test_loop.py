@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from coppice.agent.agent import Agent, Kit
 from coppice.agent.run import Options
 from coppice.errors import Busy, LeafMoved, NothingToContinue, UnknownModel
 from coppice.format.events import (
@@ -31,9 +32,10 @@ from coppice.format.messages import (
     TextBlock,
     ToolResultMessage,
     UserMessage,
+    text_of,
     tool_calls_of,
 )
-from coppice.providers.scripted import call, calls, fail, length, say, think
+from coppice.providers.scripted import ScriptedModel, call, calls, fail, length, say, think
 from coppice.session.manager import SessionManager
 from coppice.session.writer import Setup
 from coppice.tools.base import ToolContext, ToolResult, text_result
@@ -583,3 +585,21 @@ async def test_the_state_tells_what_runs_and_derives_the_messages(tmp_path: Path
     assert [message for message in stage.agent.state.messages if isinstance(message, UserMessage)] == list(
         stage.agent.state.messages
     )
+
+
+async def test_an_extensions_state_stored_while_a_reply_streams_does_not_cost_the_reply(tmp_path: Path) -> None:
+    session = SessionManager.create(tmp_path, setup=Setup(tmp_path / "home"))
+    agent = Agent(session, Kit(ScriptedModel([say("a reply")])))
+    noted: list[EntryId] = []
+
+    def note(event: AgentEvent) -> None:
+        if isinstance(event, MessageUpdate) and not noted:
+            noted.append(session.append_custom_entry("counter", {"n": 1}))
+
+    agent.subscribe(note)
+    await agent.prompt("hello")
+    prompt, state, reply = session.get_branch()
+    assert (state.id, state.parent_id, reply.parent_id) == (noted[0], prompt.id, noted[0])
+    said = [message for message in agent.state.messages if isinstance(message, UserMessage | AssistantMessage)]
+    assert [text_of(message.content) for message in said] == ["hello", "a reply"]
+    session.close()

@@ -282,3 +282,10 @@ def test_on_every_leaf_of_any_tree_a_strict_provider_accepts_what_is_sent(world:
         assert msgspec.json.encode(world.sent(entry_id)) == msgspec.json.encode(first)
         assert violations(world.sent(entry_id, Reader("q", "b", "n"))) == []
     assert READER.accepts_images
+
+
+def test_of_two_calls_with_one_id_in_a_reply_only_the_first_is_sent() -> None:
+    world = World([user("u1", None), assistant("a1", "u1", "a1", call("c1"), call("c1")), result("r1", "a1", "c1")])
+    sent = world.sent("r1")
+    assert told(sent) == ["u1", "a1", "c1=r1"]
+    assert violations(sent) == []

@@ -8,11 +8,13 @@ from typing import Protocol
 from coppice.agent.queues import Queues, Take
 from coppice.errors import LeafMoved, ProviderError
 from coppice.format.events import AgentEvent, MessageEnd, MessageStart, Notice
+from coppice.format.heads import CONVERSATION
 from coppice.format.messages import AssistantMessage, EntryId, Message
 from coppice.providers.base import Model, Request, ToolSchema
 from coppice.providers.retry import BASE_MS, CAP_MS, MAX_ATTEMPTS
 from coppice.session.manager import SessionManager
 from coppice.tools.base import Tool
+from coppice.tree.family import NONE
 from coppice.tree.pairing import Reader
 from coppice.tree.path import is_on_path
 
@@ -99,6 +101,16 @@ class Run:
         if entry_id is not None and not is_on_path(session.index, session.store.ordinal(entry_id), session.leaf):
             leaf = session.get_leaf_id() or "before the first entry"
             raise LeafMoved(f"the leaf was moved to {leaf} while a run was active, away from {entry_id}; the run ended")
+
+    def place_for(self, leaf: EntryId | None) -> EntryId | None:
+        """Where a reply goes whose request was made at `leaf`: to the leaf now, if only entries that give the model no
+        message came in between (an extension's state, say), else to `leaf`, which an append then refuses."""
+        session = self.session
+        index, at = session.index, session.leaf
+        above = NONE if leaf is None else session.store.ordinal(leaf)
+        while at not in (NONE, above) and index.kinds[at] not in CONVERSATION:
+            at = index.parents[at]
+        return session.get_leaf_id() if at == above else leaf
 
     def store(self, message: Message, *, entry_id: EntryId | None = None, below: EntryId | None = None) -> EntryId:
         """Store a message, then say so. Nobody hears of it before it is on disk.

@@ -88,7 +88,7 @@ async def _stream(run: Run, draft: ReplyDraft, leaf: EntryId | None) -> Assistan
 def _store_reply(run: Run, draft: ReplyDraft, reply: AssistantMessage, leaf: EntryId | None) -> AssistantMessage:
     if reply.thinking_level is None:
         reply = msgspec.structs.replace(reply, thinking_level=run.session.thinking_level())
-    stored = run.session.append_message(reply, expect=leaf)
+    stored = run.session.append_message(reply, expect=run.place_for(leaf))
     if draft.is_empty:
         run.emit(MessageStart(reply))
     run.emit(MessageEnd(reply, stored))
@@ -99,7 +99,7 @@ def _store_reply(run: Run, draft: ReplyDraft, reply: AssistantMessage, leaf: Ent
 def _store_cut(run: Run, draft: ReplyDraft, leaf: EntryId | None, stop_reason: str, error: str) -> AssistantMessage:
     """Store a reply that was cut off, as far as it came."""
     message = draft.message(stop_reason, now_ms(), error)
-    stored = run.session.append_message(message, expect=leaf)
+    stored = run.session.append_message(message, expect=run.place_for(leaf))
     if draft.is_empty:
         run.emit(MessageStart(message))
     run.emit(MessageEnd(message, stored))

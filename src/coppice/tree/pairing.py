@@ -120,16 +120,22 @@ def _turn(reply: AssistantMessage, reader: Reader, find: _FindCall) -> Iterable[
     if reply.stop_reason in ("error", "aborted") or not reply.content:
         return ()
     same = (reply.provider, reply.api, reply.model) == (reader.provider, reader.api, reader.model)
-    content = tuple(_own(reply.content) if same else _foreign(reply.content))
+    content = tuple(_each_call_once(_own(reply.content) if same else _foreign(reply.content)))
     if not content:
         return ()
-    sent: list[RequestMessage] = [msgspec.structs.replace(reply, content=content)]
-    answered: set[ToolCallId] = set()
+    results = [_result(block, find(block), reply, reader) for block in content if isinstance(block, ToolCall)]
+    return [msgspec.structs.replace(reply, content=content), *results]
+
+
+def _each_call_once(content: Iterable[AssistantBlock]) -> Iterable[AssistantBlock]:
+    """The blocks without a second call of an id: it has no result of its own, and providers refuse such a pair."""
+    called: set[ToolCallId] = set()
     for block in content:
-        if isinstance(block, ToolCall) and block.id not in answered:
-            answered.add(block.id)
-            sent.append(_result(block, find(block), reply, reader))
-    return sent
+        if isinstance(block, ToolCall):
+            if block.id in called:
+                continue
+            called.add(block.id)
+        yield block
 
 
 def _own(content: Sequence[AssistantBlock]) -> Iterable[AssistantBlock]:
