@@ -6,21 +6,23 @@ The loop and the controller ask it; it calls no tool and knows no screen. A fail
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from coppice.agent.agent import Agent
 from coppice.agent.run import reader_of
 from coppice.app.extensions.hooks import AfterCompact, BeforeCompact, Cancel, Hooks, Stop, Summary, ask_hooks
-from coppice.app.models import Resolve
+from coppice.app.models import Resolve, newest_reply
 from coppice.app.strategies import strategy_for
 from coppice.compaction.corrections import Corrections
 from coppice.compaction.cut import find_cut
 from coppice.compaction.estimate import estimate_message, estimate_request
 from coppice.compaction.remote import NotOffered
+from coppice.compaction.said import newest_said
 from coppice.compaction.settings import CompactionSettings, Limits, limits_for
 from coppice.compaction.strategy import (
     CompactionFailed,
     NothingToCompact,
+    Occasion,
     Phase,
     Reason,
     Result,
@@ -29,8 +31,17 @@ from coppice.compaction.strategy import (
 )
 from coppice.compaction.summary import items_of
 from coppice.compaction.tokens import ContextSize, context_size, what_is_large
-from coppice.compaction.triggers import context_tokens_of, is_downshift, is_due, is_full_stop, is_overflow, limit_of
+from coppice.compaction.triggers import (
+    context_tokens_of,
+    is_downshift,
+    is_due,
+    is_full_stop,
+    is_hash_change,
+    is_overflow,
+    limit_of,
+)
 from coppice.errors import CoppiceError, ProviderError
+from coppice.format.entries import MessageEntry
 from coppice.format.events import CompactionEnd, CompactionStart, Notice, SummarizationRetryScheduled
 from coppice.format.messages import (
     AssistantMessage,
@@ -71,11 +82,20 @@ class RunStopped(CoppiceError):
 
 @dataclass(slots=True)
 class _Guard:
-    """What keeps automatic compaction from running in circles; reset by a user's message only."""
+    """What keeps automatic compaction from running in circles; reset by a user's message only, the last of which is
+    ``said``."""
 
     no_progress: int = 0
     overflowed: bool = False
     useless_at: int | None = None
+    said: EntryId | None = None
+
+
+class _Switch(NamedTuple):
+    """The model that is left, and why the context is to be condensed with it first."""
+
+    model: Model
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +162,12 @@ class SessionCompactor:
         """A real user message was accepted: the guards begin anew."""
         self._guard = _Guard(useless_at=self._guard.useless_at)
 
+    def _hear_user(self) -> None:
+        """What was steered or followed up inside a run is a user's message too."""
+        said = newest_said(self._agent.session)
+        if said is not None and said.entry_id != self._guard.said:
+            self._guard = _Guard(useless_at=self._guard.useless_at, said=said.entry_id)
+
     async def before_prompt(self, message: UserMessage) -> None:
         """Compact before a turn if that is due with its prompt. A compaction that runs is waited for first.
 
@@ -150,16 +176,16 @@ class SessionCompactor:
         """
         await self.wait()
         model = self._model()
-        old = self._downshift_from(model)
-        if old is not None:
-            await self.alone(self._compact_downshift(old, model))
-        elif self.is_due(model, extra=message):
+        switch = self._switch_to(model)
+        if switch is not None:
+            await self.alone(self._compact_before(switch, model))
+        if self.is_due(model, extra=message):
             await self.alone(self._automatic(model, "threshold", "pre_turn"))
 
     def comes_before(self, message: UserMessage) -> bool:
         """Whether a prompt has to wait for a compaction."""
         model = self._model()
-        return self.is_active or self.is_due(model, extra=message) or self._downshift_from(model) is not None
+        return self.is_active or self.is_due(model, extra=message) or self._switch_to(model) is not None
 
     async def before_request(self, *, is_mid_turn: bool) -> bool:
         """See `coppice.agent.run.Compactor`.
@@ -170,6 +196,7 @@ class SessionCompactor:
             RunStopped: a hook ended the run.
         """
         model = self._model()
+        self._hear_user()
         if not self.is_due(model):
             return False
         return await self._automatic(model, "threshold", "mid_turn" if is_mid_turn else "pre_turn")
@@ -177,6 +204,7 @@ class SessionCompactor:
     async def after_overflow(self, error: ProviderError) -> bool:
         """See `coppice.agent.run.Compactor`."""
         model = self._model()
+        self._hear_user()
         if not is_overflow(error, self.size(model).tokens, self.limits(model)):
             return False
         if not self.settings.auto or self._guard.overflowed:
@@ -188,6 +216,7 @@ class SessionCompactor:
     async def after_reply(self, reply: AssistantMessage) -> bool:
         """See `coppice.agent.run.Compactor`; also learns how this model counts."""
         model = self._model()
+        self._hear_user()
         self._learn(model, reply)
         if reply.stop_reason != "length":
             return False
@@ -218,35 +247,38 @@ class SessionCompactor:
             if window is not None and work.tokens > window:
                 raise ContextFull(self._too_large(str(error))) from error
             return False
+        window = work.limits.window
+        if window is not None and self.size(model).tokens > window:
+            raise ContextFull(self._too_large("compaction did not make enough room"))
         return True
 
     # --- change of model ---------------------------------------------------------------------
 
-    def _downshift_from(self, new: Model) -> Model | None:
-        """The model before, where its window was larger than the context now may be."""
-        replies = [message for _, message in self._agent.session.build_context().pairs]
-        before = next((m for m in reversed(replies) if isinstance(m, AssistantMessage)), None)
-        if (
-            before is None
-            or not self.settings.auto
-            or (before.provider, before.model) == (new.info.provider, new.info.id)
-        ):
+    def _switch_to(self, new: Model) -> _Switch | None:
+        """The model of the newest reply, where the context must be condensed with it before another one reads it."""
+        session = self._agent.session
+        reply, is_compacted = newest_reply(session)
+        if reply is None or not self.settings.auto or (reply.provider, reply.model) == (new.info.provider, new.info.id):
             return None
         try:
-            old = self._resolve(f"{before.provider}/{before.model}")
+            old = self._resolve(f"{reply.provider}/{reply.model}")
         except CoppiceError:
             return None
-        return old if is_downshift(self.size(new).tokens, self.limits(old), self.limits(new)) else None
+        if is_downshift(self.size(new).tokens, self.limits(old), self.limits(new)):
+            return _Switch(old, "downshift")
+        is_changed = is_hash_change(old.info.compaction_hash, new.info.compaction_hash)
+        return _Switch(old, "hash") if is_changed and not is_compacted else None
 
-    async def _compact_downshift(self, old: Model, new: Model) -> None:
+    async def _compact_before(self, switch: _Switch, new: Model) -> None:
         """With the old model, which has the room; once more with the new one if that fails."""
+        old, reason = switch
         try:
-            await self._compact(self._work(old, "downshift", "pre_turn"), strategy=None)
+            await self._compact(self._work(old, reason, "pre_turn"), strategy=None)
         except NothingToCompact as error:
             self._tell(str(error))
         except (CompactionFailed, ProviderError) as error:
             self._tell(f"{old.info.name} could not condense the context ({error}); trying {new.info.name}")
-            await self._compact(self._work(new, "downshift", "pre_turn"), strategy=None)
+            await self._compact(self._work(new, reason, "pre_turn"), strategy=None)
 
     # --- asked for ---------------------------------------------------------------------------
 
@@ -257,13 +289,13 @@ class SessionCompactor:
             NothingToCompact, CompactionFailed, ProviderError, LeafMoved, StorageFailure: nothing changed.
         """
         if self._active is None:
-            work = replace(self._work(model, "manual", "standalone"), instructions=instructions)
-            await self.alone(self._compact(work, strategy=strategy))
-        else:
-            await self.wait()
-        session = self._agent.session
-        newest = session.store.newest_compaction(session.leaf)
-        if newest is None:
+            work = self._work(model, "manual", "standalone", instructions)
+            return await self.alone(self._compact(work, strategy=strategy))
+        store = self._agent.session.store
+        before = store.newest_compaction(self._agent.session.leaf)
+        await self.wait()
+        newest = store.newest_compaction(self._agent.session.leaf)
+        if newest is None or newest == before:
             raise CompactionFailed("the compaction that was running failed; nothing changed")
         return newest.id
 
@@ -327,9 +359,9 @@ class SessionCompactor:
         Raises:
             NothingToCompact: the context is empty.
         """
-        return replace(self._work(model, "manual", "standalone"), instructions=instructions)
+        return self._work(model, "manual", "standalone", instructions)
 
-    def _work(self, model: Model, reason: Reason, phase: Phase) -> Work:
+    def _work(self, model: Model, reason: Reason, phase: Phase, instructions: str | None = None) -> Work:
         session = self._agent.session
         leaf = session.get_leaf_id()
         view = session.build_context()
@@ -343,14 +375,13 @@ class SessionCompactor:
         return Work(
             view=view,
             leaf=leaf,
-            previous=session.store.newest_compaction(session.leaf),
+            said=newest_said(session),
             model=model,
             request=replace(self._agent.next_request(), messages=session.request_messages(reader_of(model))),
             tokens=self.size(model).tokens,
             limits=self.limits(model),
             settings=self.settings,
-            reason=reason,
-            phase=phase,
+            occasion=Occasion(reason, phase, instructions),
             measure=measure,
             on_retry=self._on_retry,
         )
@@ -362,13 +393,15 @@ class SessionCompactor:
         try:
             result = await self._result(work, chosen.name)
             self._judge(work, result)
-            entry_id = self._agent.session.append_compaction(_draft(work, result), expect=work.leaf)
+            entry_id = self._agent.session.append_compaction(self._draft(work, result), expect=work.leaf)
         except asyncio.CancelledError:
             self._agent.emit(CompactionEnd(*about, aborted=True))
             raise
         except CoppiceError as error:
             self._agent.emit(CompactionEnd(*about, error_message=str(error)))
             raise
+        if dropped := result.details.get("droppedOldest"):
+            self._tell(f"the summariser could not be shown the oldest {dropped} messages: they did not fit")
         end = CompactionEnd(*about, result.tokens_after, entry_id, result.summary, will_retry=will_retry)
         self._agent.emit(end)
         self._count(work, result)
@@ -392,6 +425,25 @@ class SessionCompactor:
                 raise
             self._tell(f"{error}; codex-inline is used instead")
             return await strategy_for("codex-inline", work.model.info).compact(work)
+
+    def _draft(self, work: Work, result: Result) -> CompactionDraft:
+        """The entry's fields (docs/format.md): what every strategy says in details, and its replacement if it has one."""
+        details: JsonObject = dict(result.details)
+        if result.strategy != "summary":
+            details |= {"strategy": result.strategy, "reason": work.reason, "phase": work.phase}
+            details |= {"tokensAfter": result.tokens_after}
+        if result.replacement is not None:
+            details["replacement"] = list(result.replacement)
+            references = [EntryId(str(item["entry"])) for item in result.replacement if "entry" in item]
+            details |= {"earliestRef": min(references, key=self._agent.session.store.ordinal)} if references else {}
+        return CompactionDraft(
+            summary=result.summary,
+            first_kept_entry_id=result.first_kept,
+            tokens_before=work.tokens,
+            details=details,
+            usage=result.usage if context_tokens_of(result.usage) else None,
+            from_hook=True if result.strategy == "hook" else None,
+        )
 
     def _judge(self, work: Work, result: Result) -> None:
         before = sum(work.measure(message) for _, message in work.view.pairs)
@@ -423,9 +475,14 @@ class SessionCompactor:
         reported = usage.input + usage.cache_read + usage.cache_write
         if not LEARN_FROM <= reported <= LEARN_TO:
             return
+        session = self._agent.session
+        leaf = session.get_leaf_id()
+        entry = None if leaf is None else session.get_entry(leaf)
+        if not isinstance(entry, MessageEntry) or entry.message != reply:
+            return
         request = self._agent.next_request()
-        before = request.messages[:-1] if request.messages and request.messages[-1] == reply else request.messages
-        estimated = estimate_request(request.system_prompt, before, request.tools)
+        sent = session.request_messages(reader_of(model), entry.parent_id)
+        estimated = estimate_request(request.system_prompt, sent, request.tools)
         self._corrections.learn(model.info.name, estimated, reported)
 
     def _on_retry(self, retrying: Retrying) -> None:
@@ -458,23 +515,3 @@ def _given(work: Work, text: str) -> Result:
     kept = items[cut.at :]
     after = work.measure(CompactionSummaryMessage(text)) + sum(item.tokens for item in kept)
     return Result("hook", text, kept[0].entry_id, after)
-
-
-def _draft(work: Work, result: Result) -> CompactionDraft:
-    """The entry's fields (docs/format.md): what every strategy says in details, and its replacement if it has one."""
-    details: JsonObject = dict(result.details)
-    if result.strategy != "summary":
-        details |= {"strategy": result.strategy, "reason": work.reason, "phase": work.phase}
-        details |= {"tokensAfter": result.tokens_after}
-    if result.replacement is not None:
-        details["replacement"] = list(result.replacement)
-        references = [item["entry"] for item in result.replacement if "entry" in item]
-        details |= {"earliestRef": references[0]} if references else {}
-    return CompactionDraft(
-        summary=result.summary,
-        first_kept_entry_id=result.first_kept,
-        tokens_before=work.tokens,
-        details=details,
-        usage=result.usage if context_tokens_of(result.usage) else None,
-        from_hook=True if result.strategy == "hook" else None,
-    )

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 
 from coppice.errors import UnknownModel
 from coppice.format.entries import MessageEntry
+from coppice.format.heads import Kind
+from coppice.format.messages import AssistantMessage
 from coppice.providers.base import Model
 from coppice.providers.catalogue import find_default_model, resolve_model
 from coppice.session.manager import SessionManager
@@ -63,3 +65,18 @@ def level_on_path(session: SessionManager, setting: str) -> str:
         return session.thinking_level()
     begun = any(isinstance(entry, MessageEntry) for entry in session.turn_after(None))
     return session.thinking_level() if begun else setting
+
+
+def newest_reply(session: SessionManager) -> tuple[AssistantMessage | None, bool]:
+    """The newest reply on the path that was not cut off or failed, and whether a compaction stands after it."""
+    index, at, is_compacted = session.index, session.leaf, False
+    while at != NONE:
+        if index.kinds[at] == Kind.COMPACTION:
+            is_compacted = True
+        elif index.kinds[at] == Kind.ASSISTANT:
+            entry = session.store.entry(at)
+            reply = entry.message if isinstance(entry, MessageEntry) else None
+            if isinstance(reply, AssistantMessage) and reply.stop_reason not in ("error", "aborted"):
+                return reply, is_compacted
+        at = index.parents[at]
+    return None, is_compacted

@@ -27,10 +27,11 @@ def delay_ms(attempt: int, jitter: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A summary that can be used, and the reply it came in."""
+    """A summary that can be used, the reply it came in, and how often it was asked for again."""
 
     text: str
     reply: AssistantMessage
+    retries: int = 0
 
 
 async def ask(
@@ -46,7 +47,7 @@ async def ask(
     attempt = 0
     while True:
         try:
-            return _checked(await _reply(model, request))
+            return _checked(await _reply(model, request), attempt)
         except ContextOverflow:
             raise
         except ProviderError as error:
@@ -66,7 +67,7 @@ async def _reply(model: Model, request: Request) -> AssistantMessage:
     raise ProviderError("the summary's stream ended without a finished reply", transient=True)
 
 
-def _checked(reply: AssistantMessage) -> Answer:
+def _checked(reply: AssistantMessage, retries: int) -> Answer:
     text = "\n".join(block.text for block in reply.content if isinstance(block, TextBlock)).strip()
     if reply.stop_reason == "length":
         raise CompactionFailed("the summary was cut off by its length limit; nothing was compacted")
@@ -74,4 +75,4 @@ def _checked(reply: AssistantMessage) -> Answer:
         raise CompactionFailed(f"the summary ended with {reply.stop_reason!r}; nothing was compacted")
     if not text:
         raise CompactionFailed("the summary came back empty; nothing was compacted")
-    return Answer(text, reply)
+    return Answer(text, reply, retries)

@@ -7,8 +7,6 @@ from its oldest end, by the estimated excess; the stored history is never touche
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from coppice.compaction.estimate import estimate_request
-
 from coppice.compaction.ask import Answer, ask
 from coppice.compaction.kept import context_messages, kept_user_messages, with_context
 from coppice.compaction.prompts import prompt
@@ -25,8 +23,10 @@ from coppice.format.messages import (
 )
 from coppice.providers.base import Request
 
-MAX_OVERFLOWS = 8
-"""How often a request that the provider finds too large is cut further (Codex: once for each message; ours: bounded)."""
+MAX_TRIES = 3
+"""Requests at most, each cut further where the provider finds it too large (Codex: one for each message; ours: bounded)."""
+
+LEFT_OUT = "[The oldest {count} messages of the conversation are left out here: they did not fit.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class InlineStrategy:
         after = sum(work.measure(part.message) for part in kept) + work.measure(CompactionSummaryMessage(summary))
         before = work.previous.details if work.previous is not None else None
         files = with_calls(files_in(before), (message for _, message in work.view.pairs))
-        details = files.details() | ({"droppedOldest": dropped} if dropped else {})
+        details = files.details() | {"retries": answer.retries, "droppedOldest": dropped}
         return Result(self.name, summary, None, after, answer.reply.usage, details, tuple(replacement))
 
 
@@ -57,21 +57,23 @@ async def _ask_fitted(work: Work) -> tuple[Answer, int]:
     asked = prompt("inline") + (f"\n\nThe user asks of it: {work.instructions}" if work.instructions else "")
     units = units_of(work.request.messages)
     total = len(work.request.messages)
-    units = _within(work, units, asked, 0)
-    for overflow in range(1, MAX_OVERFLOWS + 1):
+    dropping = _excess(work, units, asked)
+    for tried in range(1, MAX_TRIES + 1):
+        units = _without_oldest(work, units, dropping)
+        dropped = total - sum(map(len, units))
         try:
-            answer = await ask(work.model, _request(work, units, asked), work.on_retry)
+            return await ask(work.model, _request(work, units, asked, dropped), work.on_retry), dropped
         except ContextOverflow as error:
             if len(units) <= 1:
                 raise CompactionFailed(f"even one message is too large for the summary request: {error}") from error
-            units = _without_oldest(work, units, asked, overflow)
-        else:
-            return answer, total - sum(map(len, units))
-    raise CompactionFailed(f"the summary request was too large {MAX_OVERFLOWS} times; nothing was compacted")
+            share = _size(work, units) * tried // 4 + 1  # the estimate was wrong: a quarter less, then half
+            dropping = max(_excess(work, units, asked), share)
+    raise CompactionFailed(f"the provider found {MAX_TRIES} summary requests too large; nothing was compacted")
 
 
-def _request(work: Work, units: Sequence[Sequence[RequestMessage]], asked: str) -> Request:
-    messages = (*(message for unit in units for message in unit), UserMessage(asked))
+def _request(work: Work, units: Sequence[Sequence[RequestMessage]], asked: str, dropped: int) -> Request:
+    opening = (UserMessage(LEFT_OUT.format(count=dropped)),) if dropped else ()
+    messages = (*opening, *(message for unit in units for message in unit), UserMessage(asked))
     return replace(work.request, messages=messages, tools=(), max_output=work.max_output)
 
 
@@ -86,33 +88,23 @@ def units_of(messages: Sequence[RequestMessage]) -> list[list[RequestMessage]]:
     return units
 
 
-def _size(work: Work, units: Sequence[Sequence[RequestMessage]], asked: str) -> int:
-    request = _request(work, units, asked)
-    return estimate_request(request.system_prompt, request.messages, ())
+def _size(work: Work, units: Sequence[Sequence[RequestMessage]]) -> int:
+    return sum(work.measure(message) for unit in units for message in unit)
 
 
-def _within(work: Work, units: list[list[RequestMessage]], asked: str, excess: int) -> list[list[RequestMessage]]:
-    """The units without as many of the oldest as the estimate is over the window."""
+def _excess(work: Work, units: Sequence[Sequence[RequestMessage]], asked: str) -> int:
+    """By how many tokens the request is larger than the window, by the estimate; 0 where it fits."""
     window = work.limits.window
     if window is None:
-        return units
-    room = window - (work.max_output or 0)
-    over = max(_size(work, units, asked) - room, excess)
-    return _drop(work, units, over) if over > 0 else units
+        return 0
+    beside = work.measure(UserMessage(work.request.system_prompt)) + work.measure(UserMessage(LEFT_OUT + asked))
+    return max(_size(work, units) + beside + (work.max_output or 0) - window, 0)
 
 
-def _without_oldest(
-    work: Work, units: list[list[RequestMessage]], asked: str, overflow: int
-) -> list[list[RequestMessage]]:
-    """At least the oldest unit less; as much as the estimate says, and more each time the estimate was wrong."""
-    share = _size(work, units, asked) * overflow // 10
-    return _within(work, units[1:], asked, share) if work.limits.window else _drop(work, units, share)
-
-
-def _drop(work: Work, units: list[list[RequestMessage]], tokens: int) -> list[list[RequestMessage]]:
-    gone = 0
-    at = 0
-    while at < len(units) - 1 and gone < max(tokens, 1):
-        gone += sum(work.measure(message) for message in units[at])
+def _without_oldest(work: Work, units: list[list[RequestMessage]], tokens: int) -> list[list[RequestMessage]]:
+    """The units without as many of the oldest as make up `tokens`; the newest always stays."""
+    gone = at = 0
+    while gone < tokens and at < len(units) - 1:
+        gone += _size(work, units[at : at + 1])
         at += 1
     return units[at:]

@@ -10,6 +10,8 @@ import msgspec
 
 from coppice.compaction.strategy import Work
 from coppice.format.codec import encode
+from coppice.format.entries import CompactionEntry
+from coppice.format.lenient import message_from
 from coppice.format.messages import (
     Content,
     CustomMessage,
@@ -23,6 +25,7 @@ from coppice.format.messages import (
     text_of,
 )
 from coppice.tree.context import edits_in
+from coppice.tree.replacement import replacement_of
 
 Measure = Callable[[Message], int]
 
@@ -35,19 +38,24 @@ class Kept:
     message: Message
 
 
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """A user message of the context: the entry it comes from, and whether it is no longer what stands there."""
+
+    source: EntryId | None
+    message: UserMessage
+    is_changed: bool
+
+
 def kept_user_messages(work: Work, budget: int, *, images: bool) -> list[Kept]:
     """The newest user messages within `budget` tokens, oldest first; the one that does not fit is cut in its middle.
 
     With `images` they are kept (and charged); else texts only. Extensions' messages, commands and summaries are none.
     """
-    edited = edits_in(work.view.entries)
-    held = work.previous.id if work.previous is not None else None
     kept: list[Kept] = []
     left = budget
-    for entry_id, message in reversed(work.view.pairs):
-        if not isinstance(message, UserMessage):
-            continue
-        whole = message if images else _text_only(message)
+    for spoken in reversed(_spoken(work)):
+        whole = spoken.message if images else _text_only(spoken.message)
         if whole is None:
             continue
         cost = work.measure(whole)
@@ -55,12 +63,44 @@ def kept_user_messages(work: Work, budget: int, *, images: bool) -> list[Kept]:
         wanted = whole if fits else _fitted(whole, left, work.measure)
         if wanted is None:
             break
-        unchanged = wanted is message and entry_id not in edited and entry_id != held
-        kept.append(Kept(reference(entry_id) if unchanged else held_message(wanted), wanted))
+        kept.append(_kept(spoken, wanted))
         left -= cost
         if not fits:
             break
     return kept[::-1]
+
+
+def _kept(spoken: _Spoken, wanted: UserMessage) -> Kept:
+    if wanted is spoken.message and not spoken.is_changed and spoken.source is not None:
+        return Kept(reference(spoken.source), wanted)
+    return Kept(held_message(wanted, of=spoken.source), wanted)
+
+
+def _spoken(work: Work) -> list[_Spoken]:
+    """The context's user messages, oldest first, and what the user said last where a split turn only quotes it."""
+    edited = edits_in(work.view.entries)
+    previous = work.previous
+    held = _sources(previous)
+    spoken: list[_Spoken] = []
+    for entry_id, message in work.view.pairs:
+        if not isinstance(message, UserMessage):
+            continue
+        if previous is not None and entry_id == previous.id:
+            source = next((source for source, text in held if text == message), None)
+            spoken.append(_Spoken(source, message, is_changed=True))
+        else:
+            spoken.append(_Spoken(entry_id, message, is_changed=entry_id in edited))
+    said = work.said
+    if said is not None and all(one.source != said.entry_id for one in spoken):
+        spoken.append(_Spoken(said.entry_id, said.message, is_changed=said.is_edited))
+    return spoken
+
+
+def _sources(previous: CompactionEntry | None) -> list[tuple[EntryId, Message]]:
+    """The messages an earlier replacement holds, each with the entry it was made of."""
+    replacement = replacement_of(previous)
+    items = replacement.items if replacement is not None else ()
+    return [(EntryId(str(item["of"])), message_from(item["message"])) for item in items if "of" in item]
 
 
 def reference(entry_id: EntryId) -> JsonObject:
@@ -68,18 +108,24 @@ def reference(entry_id: EntryId) -> JsonObject:
     return {"entry": entry_id}
 
 
-def held_message(message: Message) -> JsonObject:
-    """An item that holds a message, in the file's form."""
-    return {"message": msgspec.json.decode(encode(message))}
+def held_message(message: Message, *, of: EntryId | None = None) -> JsonObject:
+    """An item that holds a message, in the file's form; `of` is the entry it was made of, whose edits count for it."""
+    item: JsonObject = {"message": msgspec.json.decode(encode(message))}
+    return item if of is None else item | {"of": of}
 
 
 def context_messages(work: Work) -> list[Kept]:
     """What extensions declared as context (``details.context``): the newest of each kind, in order."""
+    edited = edits_in(work.view.entries)
+    held = work.previous.id if work.previous is not None else None
     newest: dict[str, Kept] = {}
     for entry_id, message in work.view.pairs:
         if isinstance(message, CustomMessage) and is_object(message.details) and message.details.get("context") is True:
+            is_held, is_edited = entry_id == held, entry_id in edited
+            of = entry_id if is_edited else None
+            item = held_message(message, of=of) if is_held or is_edited else reference(entry_id)
             newest.pop(message.custom_type, None)
-            newest[message.custom_type] = Kept(reference(entry_id), message)
+            newest[message.custom_type] = Kept(item, message)
     return list(newest.values())
 
 

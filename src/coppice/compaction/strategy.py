@@ -8,10 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from coppice.compaction.said import Said
 from coppice.compaction.settings import CompactionSettings, Limits
 from coppice.errors import CoppiceError
 from coppice.format.entries import CompactionEntry
-from coppice.format.messages import NO_USAGE, EntryId, JsonObject, JsonValue, Message, Usage
+from coppice.format.messages import (
+    NO_USAGE,
+    CompactionSummaryMessage,
+    EntryId,
+    JsonObject,
+    JsonValue,
+    Message,
+    Usage,
+)
 from coppice.providers.base import Model, Request
 from coppice.tree.context import ContextView
 
@@ -42,32 +51,69 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class Occasion:
+    """Why and when a context is compacted, and what the user asks of it this time."""
+
+    reason: Reason
+    phase: Phase
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What there is to compact.
 
-    ``view`` is the context at ``leaf``, edits applied; ``previous`` its newest compaction. ``request`` is the request
-    an ordinary turn would send now (same system prompt, messages, tools, settings). ``tokens`` is the context's size,
-    ``measure`` estimates one message in this model's tokens. ``instructions`` are the user's for this time.
+    ``view`` is the context at ``leaf``, edits applied; ``said`` what the user said last, which may stand in no context
+    any more. ``request`` is the request an ordinary turn would send now (same system prompt, messages, tools, settings).
+    ``tokens`` is the context's size, ``measure`` estimates one message in this model's tokens.
     """
 
     view: ContextView
     leaf: EntryId
-    previous: CompactionEntry | None
+    said: Said | None
     model: Model
     request: Request
     tokens: int
     limits: Limits
     settings: CompactionSettings
-    reason: Reason
-    phase: Phase
+    occasion: Occasion
     measure: Callable[[Message], int]
-    instructions: str | None = None
     on_retry: Callable[[Retrying], None] = field(default=lambda _: None)
+
+    @property
+    def reason(self) -> Reason:
+        """Why."""
+        return self.occasion.reason
+
+    @property
+    def phase(self) -> Phase:
+        """When."""
+        return self.occasion.phase
+
+    @property
+    def instructions(self) -> str | None:
+        """What the user asks of it."""
+        return self.occasion.instructions
+
+    @property
+    def previous(self) -> CompactionEntry | None:
+        """The newest compaction of the context."""
+        first = self.view.entries[0] if self.view.entries else None
+        return first if isinstance(first, CompactionEntry) else None
+
+    @property
+    def earlier_summary(self) -> str:
+        """The summary that the context begins with, as it is sent; empty where there is none or it is hidden."""
+        previous = self.previous
+        for entry_id, message in self.view.pairs:
+            if isinstance(message, CompactionSummaryMessage) and previous is not None and entry_id == previous.id:
+                return message.summary
+        return ""
 
     @property
     def max_output(self) -> int | None:
         """What a summary may take: most of the reserve, at most what the model can put out (tokens)."""
-        wanted = max(self.limits.reserve * 4 // 5, 256)
+        wanted = min(max(self.limits.reserve * 4 // 5, 256), max(self.limits.reserve, 1))
         most = self.model.info.max_output
         return wanted if most is None else min(wanted, most)
 

@@ -7,13 +7,12 @@ is summarised in parts, each within the window.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coppice.compaction.estimate import estimate_text
-
 from coppice.compaction.ask import Answer, ask
 from coppice.compaction.cut import Cut, Item, find_cut
 from coppice.compaction.prompts import prompt
-from coppice.compaction.strategy import NothingToCompact, OpaqueContext, Result, Work
+from coppice.compaction.strategy import CompactionFailed, NothingToCompact, OpaqueContext, Result, Work
 from coppice.compaction.transcript import file_section, files_in, shortened, transcript, with_calls
+from coppice.errors import ContextOverflow
 from coppice.format.messages import (
     CompactionSummaryMessage,
     OpaqueMessage,
@@ -27,6 +26,11 @@ from coppice.session.stats import sum_of
 
 OVERHEAD_TOKENS = 1_000
 """Tokens allowed for prompts and framing in a summary request (our prompts are 400)."""
+
+SHRINKS = (1, 2, 4)
+"""How many times smaller than we think is possible the requests of each try are (ours: three tries)."""
+
+QUOTE_TITLE = "## The current request, word for word"
 
 CHARACTERS_PER_TOKEN = 2
 """How many characters a token has at least, for cutting a single text that is too long for a request (our estimate)."""
@@ -44,14 +48,29 @@ class SummaryStrategy:
         cut = find_cut(items, work.limits.keep)
         if cut is None:
             raise NothingToCompact("nothing to compact: all of the context is recent")
-        writer = _Writer(work, [])
-        summary = await writer.summary_of(items, cut)
+        usages: list[Usage] = []
+        summary = await _fitted_summary(work, usages, items, cut)
         old, kept = items[: cut.at], items[cut.at :]
         before = work.previous.details if work.previous is not None else None
         files = with_calls(files_in(before), (item.message for item in old))
         text = "\n\n".join(part for part in (summary, file_section(files)) if part)
         after = work.measure(CompactionSummaryMessage(text)) + sum(item.tokens for item in kept)
-        return Result(self.name, text, kept[0].entry_id, after, sum_of(writer.usages), files.details())
+        return Result(self.name, text, kept[0].entry_id, after, sum_of(usages), files.details())
+
+
+async def _fitted_summary(work: Work, usages: list[Usage], items: Sequence[Item], cut: Cut) -> str:
+    """The summary; where the summariser finds a request too large, in smaller parts.
+
+    Raises:
+        CompactionFailed: it finds even these too large.
+    """
+    too_large: ContextOverflow | None = None
+    for shrink in SHRINKS:
+        try:
+            return await _Writer(work, usages, shrink).summary_of(items, cut)
+        except ContextOverflow as error:
+            too_large = error
+    raise CompactionFailed(f"the summariser found {len(SHRINKS)} requests too large: {too_large}") from too_large
 
 
 def items_of(work: Work) -> list[Item]:
@@ -78,19 +97,39 @@ def items_of(work: Work) -> list[Item]:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Asks for the parts of one summary and adds up what they cost."""
+    """Asks for the parts of one summary and adds up what they cost; each request is `shrink` times smaller than could
+    be."""
 
     work: Work
     usages: list[Usage]
+    shrink: int = 1
 
     async def summary_of(self, items: Sequence[Item], cut: Cut) -> str:
         history_end = cut.at if cut.turn_start is None else cut.turn_start
-        earlier = self.work.previous.summary if self.work.previous is not None else ""
+        quote = self._quote(items[cut.at :])
+        earlier = self._earlier(quote)
         history = transcript(item.message for item in items[:history_end])
         summary = await self._history(history, earlier) if history else earlier
-        if cut.turn_start is None:
-            return summary
-        return "\n\n".join(part for part in (summary, await self._turn(items[cut.turn_start : cut.at])) if part)
+        turn = "" if cut.turn_start is None else await self._turn(items[cut.turn_start : cut.at], quote)
+        return "\n\n".join(part for part in (summary, quote, turn) if part)
+
+    def _quote(self, kept: Sequence[Item]) -> str:
+        """What the user said last, word for word, where it is not among what is kept."""
+        said = self.work.said
+        if said is None or any(item.entry_id == said.entry_id for item in kept):
+            return ""
+        text = text_of(said.message.content)
+        limit = max(self.work.limits.keep, 1_000) * CHARACTERS_PER_TOKEN
+        return f"{QUOTE_TITLE}\n{shortened(text, limit)}" if text else ""
+
+    def _earlier(self, quote: str) -> str:
+        """The earlier summary to pass on, without the quote that stands beside it anyway."""
+        earlier = self.work.earlier_summary
+        if quote:
+            earlier = earlier.replace(quote, "").strip()
+        window = self.work.limits.window
+        is_long = window is not None and self._size(earlier) > window // 4
+        return shortened(earlier, window // 4 * CHARACTERS_PER_TOKEN) if is_long and window is not None else earlier
 
     async def _history(self, pieces: Sequence[str], earlier: str) -> str:
         """Summarise pieces with the earlier summary passed on, as many at a time as fit."""
@@ -106,34 +145,28 @@ class _Writer:
             summary = (await self._ask("\n\n".join(asked))).text
         return summary
 
-    async def _turn(self, items: Sequence[Item]) -> str:
-        """The beginning of a turn that is split: the user's message word for word, and what was done since."""
-        first = items[0].message
-        said = text_of(first.content) if isinstance(first, UserMessage) else ""
-        quoted = shortened(said, max(self.work.limits.keep, 1_000) * CHARACTERS_PER_TOKEN)
-        begun = f"## The current request, word for word\n{quoted}"
+    async def _turn(self, items: Sequence[Item], quote: str) -> str:
+        """What was done in the beginning of a turn that is split, after the user's message."""
         pieces = transcript(item.message for item in items[1:])
-        if not pieces:
-            return begun
         summary = ""
-        for part in self._parts(pieces, summary):
+        for part in self._parts(pieces, quote):
             earlier = f"<so-far>\n{summary}\n</so-far>\n\n" if summary else ""
-            asked = f"<request>\n{quoted}\n</request>\n\n{earlier}<turn>\n{part}\n</turn>\n\n{prompt('turn_prefix')}"
+            asked = f"<request>\n{quote}\n</request>\n\n{earlier}<turn>\n{part}\n</turn>\n\n{prompt('turn_prefix')}"
             summary = (await self._ask(asked)).text
-        return f"{begun}\n\n## Done in this turn so far\n{summary}"
+        return f"## Done in this turn so far\n{summary}" if summary else ""
 
-    def _parts(self, pieces: Sequence[str], earlier: str) -> list[str]:
-        """The pieces joined to parts that fit a request; a piece that is too long by itself is shortened."""
-        budget = self._budget(earlier)
+    def _parts(self, pieces: Sequence[str], beside: str) -> list[str]:
+        """The pieces joined to parts that fit a request with `beside`; one that is too long by itself is shortened."""
+        budget = self._budget(beside)
+        if budget is None and self.shrink == 1:
+            return ["\n\n".join(pieces)] if pieces else []
         if budget is None:
-            return ["\n\n".join(pieces)]
+            budget = sum(map(self._size, pieces)) // self.shrink + 1
         parts: list[list[str]] = [[]]
         size = 0
         for whole in pieces:
-            piece = whole
-            if estimate_text(piece) > budget:
-                piece = shortened(piece, budget * CHARACTERS_PER_TOKEN // 2)
-            tokens = estimate_text(piece) + 2
+            piece = self._shortened(whole, budget)
+            tokens = self._size(piece)
             if size + tokens > budget and parts[-1]:
                 parts.append([])
                 size = 0
@@ -141,13 +174,23 @@ class _Writer:
             size += tokens
         return ["\n\n".join(part) for part in parts if part]
 
-    def _budget(self, earlier: str) -> int | None:
+    def _shortened(self, piece: str, budget: int) -> str:
+        limit = max(budget, 1) * CHARACTERS_PER_TOKEN
+        while self._size(piece) > budget and limit > 0:
+            piece = shortened(piece, limit)
+            limit = limit * 2 // 3
+        return piece
+
+    def _budget(self, beside: str) -> int | None:
         window = self.work.limits.window
         if window is None:
             return None
         output = self.work.max_output or 0
-        taken = output + OVERHEAD_TOKENS + max(estimate_text(earlier), output)
-        return max((window - taken) * 9 // 10, window // 8)
+        taken = output + OVERHEAD_TOKENS + max(self._size(beside), output)
+        return max((window - taken) * 9 // 10, window // 8) // self.shrink
+
+    def _size(self, text: str) -> int:
+        return self.work.measure(UserMessage(text)) if text else 0
 
     async def _ask(self, text: str) -> Answer:
         request = Request(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coppice.compaction.estimate import estimate_message
-
 from coppice.compaction.triggers import context_tokens_of
 from coppice.format.entries import Entry, MessageEntry
 from coppice.format.messages import AssistantMessage

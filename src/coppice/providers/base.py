@@ -19,7 +19,8 @@ class ModelInfo:
     ``claude-sonnet-4-5``, ``anthropic-messages``. ``context_window`` and ``max_output`` are tokens, None when unknown.
     ``label`` is a line for people (the demo model says here that it is none). ``account`` is a fingerprint of the key
     in use, never the key. ``remote_compaction`` names the forms of compaction its provider offers (see
-    `CompactingModel`), the preferred one first.
+    `CompactingModel`), the preferred one first. ``compaction_hash`` names the way it expects a condensed context; with
+    another one the context is condensed before the switch (None: it does not matter).
     """
 
     provider: str
@@ -32,6 +33,7 @@ class ModelInfo:
     label: str = ""
     account: str | None = None
     remote_compaction: tuple[str, ...] = ()
+    compaction_hash: str | None = None
 
     @property
     def name(self) -> str:

@@ -161,7 +161,12 @@ def _replaced(
     edit = edits.get(compaction.id)
     if edit is not None and edit.replacement is None:
         return []
-    return replaced_messages(compaction.id, replacement, messages, _compaction_messages(compaction)[-1])
+    replaced = replaced_messages(compaction.id, replacement, messages, _compaction_messages(compaction)[-1])
+    kept: list[tuple[EntryId, Message]] = []
+    for place, source, message in replaced:
+        edit = None if source is None else edits.get(source)
+        kept += [(place, left) for left in ((message,) if edit is None else _edited((message,), edit))]
+    return kept
 
 
 def _messages_of(entry: Entry, *, newest: bool) -> Sequence[Message]:

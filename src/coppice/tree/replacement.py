@@ -1,8 +1,8 @@
 """A compaction's replacement: the list that stands in the context's place (docs/format.md, Compactions that replace). Pure.
 
 Items: ``{"entry": id}`` is a stored entry's message, edits in force applied; ``{"message": …}`` a message held here
-because it was cut; ``{"summary": true}`` the compaction's own summary; ``{"item": …}`` a provider's opaque item, bound
-as ``details.binding`` says.
+because it was cut (``of`` names the entry it was made of: edits of that one count); ``{"summary": true}`` the
+compaction's own summary; ``{"item": …}`` a provider's opaque item, bound as ``details.binding`` says.
 """
 
 from collections.abc import Mapping
@@ -55,24 +55,34 @@ def _binding(fields: JsonObject) -> Binding:
     return Binding(text("provider") or "", text("api") or "", text("baseUrl"), text("account"))
 
 
+class Replaced(NamedTuple):
+    """A message of a replacement: the id of the entry it stands under, and the entry whose edits count for it, if it
+    is a text that was made of one."""
+
+    place: EntryId
+    source: EntryId | None
+    message: Message
+
+
 def replaced_messages(
     compaction: EntryId, replacement: Replacement, referred: Mapping[EntryId, tuple[Message, ...]], summary: Message
-) -> list[tuple[EntryId, Message]]:
-    """The messages of a replacement, each with the id of the entry it comes from.
+) -> list[Replaced]:
+    """The messages of a replacement.
 
     `referred` are the messages that the referenced entries become, edits applied; what is not there is lost.
     """
-    pairs: list[tuple[EntryId, Message]] = []
+    replaced: list[Replaced] = []
     for item in replacement.items:
-        name = item.get("entry")
+        name, source = item.get("entry"), item.get("of")
         if isinstance(name, str):
             entry_id = EntryId(name)
             messages = referred.get(entry_id, (UserMessage(LOST),))
-            pairs += [(entry_id, message) for message in messages]
+            replaced += [Replaced(entry_id, None, message) for message in messages]
         elif is_object(item.get("message")):
-            pairs.append((compaction, message_from(item["message"])))
+            of = EntryId(source) if isinstance(source, str) else None
+            replaced.append(Replaced(compaction, of, message_from(item["message"])))
         elif is_object(item.get("item")):
-            pairs.append((compaction, OpaqueMessage(item["item"], replacement.binding)))
+            replaced.append(Replaced(compaction, None, OpaqueMessage(item["item"], replacement.binding)))
         elif item.get("summary"):
-            pairs.append((compaction, summary))
-    return pairs
+            replaced.append(Replaced(compaction, None, summary))
+    return replaced
