@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from coppice.format.entries import CompactionEntry, Entry
+from coppice.format.entries import CompactionEntry, DamagedEntry, Entry, UnknownEntry
 from coppice.format.messages import EntryId
 from coppice.session.store import SessionStore
 from coppice.tree.context import ContextView, message_pairs, select
@@ -46,4 +46,6 @@ def _referred(store: SessionStore, compaction: CompactionEntry | None) -> tuple[
             found.append(ordinal)
         else:
             lost.append(name)
-    return {entry.id: entry for entry in store.entries(found)}, lost
+    entries = store.entries(found)
+    unreadable = [entry.id for entry in entries if isinstance(entry, DamagedEntry | UnknownEntry)]
+    return {entry.id: entry for entry in entries if entry.id not in unreadable}, [*lost, *unreadable]

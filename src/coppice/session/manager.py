@@ -559,7 +559,10 @@ class SessionManager:
         copy = copying.copy_of_path(self.store, leaf, copying.child_header(cwd, source))
         if self.session_file is None:
             return SessionManager(SessionWriter(copying.copy_in_memory(copy), setup, None))
-        return SessionManager.open(copying.write_copy(copy, setup.directory(cwd), setup.home), setup=setup)
+        path = copying.write_copy(copy, setup.directory(cwd), setup.home)
+        is_sound = Kind.DAMAGED not in self.index.kinds
+        opened = open_file(path, setup.mode, home=setup.home, sync=setup.sync, is_copy=is_sound)
+        return SessionManager(SessionWriter.opened(opened, setup, path))
 
     def sync(self) -> None:
         """Sync what was appended, for sessions that do not sync each entry.

@@ -41,8 +41,10 @@ class Opened(NamedTuple):
     appendable: bool
 
 
-def open_file(path: Path, mode: Mode, *, home: Path | None = None, sync: bool = True) -> Opened:
+def open_file(path: Path, mode: Mode, *, home: Path | None = None, sync: bool = True, is_copy: bool = False) -> Opened:
     """Open a session file and read the heads of its entries. No byte of it changes.
+
+    `is_copy` says that its lines were just copied from a session that is open and sound: they are not checked again.
 
     Raises:
         SessionNotFound: there is no such file.
@@ -56,7 +58,7 @@ def open_file(path: Path, mode: Mode, *, home: Path | None = None, sync: bool = 
     log = JsonlLog.open(path, writable=mode != "read", sync=sync)
     holder = None
     try:
-        store, appendable = _read(path, log)
+        store, appendable = _read(path, log, is_copy)
         holder = HolderLock.take(home, log.fileno(), path) if mode == "write" else None
         loose = tighten(path, home)
     except BaseException:
@@ -66,16 +68,16 @@ def open_file(path: Path, mode: Mode, *, home: Path | None = None, sync: bool = 
     return Opened(store, holder, notices + ([loose] if loose else []), appendable)
 
 
-def _read(path: Path, log: JsonlLog) -> tuple[SessionStore, bool]:
+def _read(path: Path, log: JsonlLog, is_copy: bool) -> tuple[SessionStore, bool]:
     batches = log.read_tail()
     start = _read_start(path, batches)
     store = SessionStore(log, start.header, start.version)
     for number, what in start.damages:
         store.index.damaged(number, what)
     if start.batch is not None:
-        store.take_in(start.batch, start.skip)
+        store.take_in(start.batch, start.skip, are_copies=is_copy)
     for batch in batches:
-        store.take_in(batch)
+        store.take_in(batch, are_copies=is_copy)
     if start.is_guess and not len(store.index):
         raise NotASession(f"{path}: not a session file: line 1 is not a session header. It was left untouched.")
     return store, start.version == SESSION_VERSION and not start.is_guess

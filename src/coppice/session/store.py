@@ -38,11 +38,13 @@ class SessionStore:
 
     # --- growing -----------------------------------------------------------------------------
 
-    def take_in(self, batch: Batch, skip: int = 0) -> None:
-        """Add lines that were read from the log, without the first `skip`."""
-        target = self.old or self.index
+    def take_in(self, batch: Batch, skip: int = 0, *, are_copies: bool = False) -> None:
+        """Add lines that were read from the log, without the first `skip`. `are_copies`: see `TreeIndex.extend`."""
         lines, offsets = (batch.lines[skip:], batch.offsets[skip:]) if skip else (batch.lines, batch.offsets)
-        target.extend(lines, offsets, batch.first_number + skip)
+        if self.old is not None:
+            self.old.extend(lines, offsets, batch.first_number + skip)
+        else:
+            self.index.extend(lines, offsets, batch.first_number + skip, are_copies=are_copies)
 
     def refresh(self) -> int:
         """Read what others appended; how many entries that were."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coppice.format.codec import decode_object
-from coppice.format.heads import Head, Kind, damaged_head, head_of, read_damaged, read_head
+from coppice.format.heads import Head, Kind, damaged_head, head_of, read_damaged, read_head, read_head_of_copy
 from coppice.format.messages import EntryId, JsonObject
 from coppice.format.migrate import migrated_id
 from coppice.tree.family import NONE, Family, NewestAbove, is_branching
@@ -123,12 +123,18 @@ class TreeIndex:
 
     # --- adding ------------------------------------------------------------------------------
 
-    def extend(self, lines: Sequence[bytes], offsets: Sequence[int], first_number: int) -> None:
-        """Add the lines after those already added; `offsets` are their places, `first_number` the first one's number."""
+    def extend(
+        self, lines: Sequence[bytes], offsets: Sequence[int], first_number: int, *, are_copies: bool = False
+    ) -> None:
+        """Add the lines after those already added; `offsets` are their places, `first_number` the first one's number.
+
+        `are_copies` says that they were copied whole from lines that were read before.
+        """
+        head_of_line = read_head_of_copy if are_copies else read_head
         by_id, ids, parents, kinds = self.by_id, self.ids, self.parents, self.kinds
         where, facts = self.where, self.facts
         for number, (line, offset) in enumerate(zip(lines, offsets, strict=True), first_number):
-            head = read_head(line)
+            head = head_of_line(line)
             if head is None:
                 self._add_odd(line, offset, number)
                 continue
