@@ -12,7 +12,7 @@ from types import TracebackType
 
 from coppice.agent.agent import Agent, Kit
 from coppice.agent.queues import Kind as QueueKind
-from coppice.app.branching import ask_before, given_summary, leave_with_summary, store_summary
+from coppice.app.branching import Move, ask_before, leave_with_summary
 from coppice.app.compactor import Preview, SessionCompactor
 from coppice.app.extensions.hooks import BeforeNavigate, Hooks
 from coppice.app.models import Resolve, default_name, follow_path, level_on_path, resolver
@@ -434,8 +434,8 @@ class AgentSession:
         """Go to an entry: on an assistant or other entry the conversation goes on after it, a user message comes back
         as the editor text that is returned, with the leaf before it.
 
-        With `summarize` the branch that is left is summarised where the new one goes on; `instructions` are the user's
-        for that summary.
+        With `summarize` the branch that is left is summarised where the new one goes on (by a hook, if one gives the
+        text); `instructions` are the user's for that summary.
 
         Raises:
             Busy: a run is active.
@@ -445,11 +445,11 @@ class AgentSession:
         self._check_idle("move in the tree")
         target, left = target_of(self.session, entry_id), self.session.get_leaf_id()
         given = await ask_before(self.agent, self.compactor, BeforeNavigate(entry_id, left, summarize))
-        if given is not None:
-            store_summary(self.session, target.leaf_id, given_summary(given.text), left)
-        elif summarize and target.leaf_id != left:
-            model = self.model
-            await leave_with_summary(self.agent, self.compactor, target, model=model, instructions=instructions)
+        if summarize and target.leaf_id != left:
+            move = Move(left, target.leaf_id)
+            await leave_with_summary(
+                self.agent, self.compactor, move, model=self.model, instructions=instructions, given=given
+            )
         else:
             self.session.branch(target.leaf_id, expect=left)
         self._hear(LeafChanged(self.session.get_leaf_id(), target.editor_text or None))

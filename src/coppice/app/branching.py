@@ -1,6 +1,7 @@
 """Leaving a branch with a summary of it: what was left, told where the new branch goes on."""
 
 import asyncio
+from typing import NamedTuple
 
 from coppice.agent.agent import Agent
 from coppice.app.compactor import SessionCompactor
@@ -9,16 +10,22 @@ from coppice.compaction.branch_summary import Branch, left_branch, summarise_bra
 from coppice.compaction.strategy import CompactionFailed, Result
 from coppice.errors import CoppiceError
 from coppice.format.events import BranchSummaryEnd, BranchSummaryStart, Notice
-from coppice.format.messages import EntryId
+from coppice.format.messages import NO_USAGE, EntryId
 from coppice.providers.base import Model
 from coppice.session.manager import SessionManager
 from coppice.tree.family import NONE
-from coppice.tree.navigate import Target
 from coppice.tree.path import common_ancestor, path_to
 
 
 class NavigationCancelled(CoppiceError):
     """A hook forbade the move; the leaf stays."""
+
+
+class Move(NamedTuple):
+    """A move of the leaf from ``left`` to ``target`` (None: before the first entry)."""
+
+    left: EntryId | None
+    target: EntryId | None
 
 
 def branch_left_by(session: SessionManager, target: EntryId | None) -> Branch:
@@ -43,37 +50,57 @@ async def ask_before(agent: Agent, compactor: SessionCompactor, event: BeforeNav
 
 
 async def leave_with_summary(
-    agent: Agent, compactor: SessionCompactor, target: Target, *, model: Model, instructions: str | None
+    agent: Agent,
+    compactor: SessionCompactor,
+    move: Move,
+    *,
+    model: Model,
+    instructions: str | None = None,
+    given: Summary | None = None,
 ) -> EntryId | None:
-    """Summarise the branch that is left and move; the summary's entry, None where there was nothing to summarise.
+    """Summarise the branch that is left (or take the summary a hook gave) and move; the summary's entry, None where
+    there was nothing to summarise.
 
     Raises:
         CompactionFailed, ProviderError, LeafMoved, StorageFailure: the leaf stays.
     """
     session = agent.session
-    branch = branch_left_by(session, target.leaf_id)
+    branch = branch_left_by(session, move.target)
     if branch.is_empty:
-        session.branch(target.leaf_id)
+        session.branch(move.target, expect=move.left)
         return None
-    left = session.get_leaf_id()
-    agent.emit(BranchSummaryStart(left))
-    try:
-        result = await compactor.alone(summarise_branch(branch, compactor.work_for_branch(model, instructions)))
-        stored = store_summary(session, target.leaf_id, result, left)
-    except asyncio.CancelledError:
-        agent.emit(BranchSummaryEnd(aborted=True))
-        raise
-    except CoppiceError as error:
-        agent.emit(BranchSummaryEnd(error_message=str(error)))
-        raise
-    agent.emit(BranchSummaryEnd(stored))
-    return stored
+
+    async def store() -> EntryId:
+        if given is not None:
+            return store_summary(session, move, given_summary(given.text))
+        result = await summarise_branch(branch, compactor.work_for_branch(model, instructions))
+        return store_summary(session, move, result)
+
+    async def tell() -> EntryId:
+        agent.emit(BranchSummaryStart(move.left))
+        try:
+            stored = await store()
+        except asyncio.CancelledError:
+            agent.emit(BranchSummaryEnd(aborted=True))
+            raise
+        except CoppiceError as error:
+            agent.emit(BranchSummaryEnd(error_message=str(error)))
+            raise
+        agent.emit(BranchSummaryEnd(stored))
+        return stored
+
+    return await compactor.alone(tell())
 
 
-def store_summary(session: SessionManager, target: EntryId | None, result: Result, left: EntryId | None) -> EntryId:
+def store_summary(session: SessionManager, move: Move, result: Result) -> EntryId:
     """Store a branch summary where the new branch goes on, if the leaf is still the one it was made for."""
     return session.branch_with_summary(
-        target, result.summary, details=result.details or None, usage=result.usage, expect=left
+        move.target,
+        result.summary,
+        details=result.details or None,
+        usage=result.usage if result.usage != NO_USAGE else None,
+        from_hook=True if result.strategy == "hook" else None,
+        expect=move.left,
     )
 
 

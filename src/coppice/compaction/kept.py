@@ -18,6 +18,7 @@ from coppice.format.messages import (
     EntryId,
     ImageBlock,
     JsonObject,
+    JsonValue,
     Message,
     TextBlock,
     UserMessage,
@@ -26,6 +27,8 @@ from coppice.format.messages import (
 )
 from coppice.tree.context import edits_in
 from coppice.tree.replacement import replacement_of
+
+IMAGE_NOT_HELD = "[image left out: the message was edited before the conversation was condensed]"
 
 Measure = Callable[[Message], int]
 
@@ -40,11 +43,13 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """A user message of the context: the entry it comes from, and whether it is no longer what stands there."""
+    """A user message of the context: the entry it comes from, and whether its text is no longer what stands there."""
 
     source: EntryId | None
     message: UserMessage
     is_changed: bool
+    parts: Sequence[JsonValue] | None = None
+    """Those parts of the entry's content that an earlier replacement kept, None for all."""
 
 
 def kept_user_messages(work: Work, budget: int, *, images: bool) -> list[Kept]:
@@ -70,17 +75,42 @@ def kept_user_messages(work: Work, budget: int, *, images: bool) -> list[Kept]:
     return kept[::-1]
 
 
+def every_user_message(work: Work) -> list[Kept]:
+    """The context's user messages as they are, oldest first, and what would stand for each."""
+    return [_kept(spoken, spoken.message) for spoken in _spoken(work)]
+
+
 def _kept(spoken: _Spoken, wanted: UserMessage) -> Kept:
-    if wanted is spoken.message and not spoken.is_changed and spoken.source is not None:
-        return Kept(reference(spoken.source), wanted)
-    return Kept(held_message(wanted, of=spoken.source), wanted)
+    source, parts = spoken.source, spoken.parts
+    if spoken.is_changed or source is None:
+        return Kept(held_message(wanted, of=source), wanted)
+    if wanted is spoken.message:
+        return Kept(reference(source) | ({} if parts is None else {"parts": [*parts]}), wanted)
+    if isinstance(spoken.message.content, str) or not _has_images(wanted):
+        return Kept(held_message(wanted, of=source), wanted)
+    was = spoken.message.content
+    places = zip(range(len(was)) if parts is None else parts, was, wanted.content, strict=False)
+    kept = [place if old is new or not isinstance(new, TextBlock) else new.text for place, old, new in places]
+    return Kept(reference(source) | {"parts": kept}, wanted)
+
+
+def _has_images(message: UserMessage) -> bool:
+    return any(isinstance(block, ImageBlock) for block in message.content)
+
+
+def _without_copies(message: UserMessage) -> UserMessage:
+    """A message that the compaction has to hold: no image is copied into it, a note stands for each."""
+    if isinstance(message.content, str) or not _has_images(message):
+        return message
+    blocks = (TextBlock(IMAGE_NOT_HELD) if isinstance(block, ImageBlock) else block for block in message.content)
+    return UserMessage(tuple(blocks), message.timestamp)
 
 
 def _spoken(work: Work) -> list[_Spoken]:
     """The context's user messages, oldest first, and what the user said last where a split turn only quotes it."""
     edited = edits_in(work.view.entries)
     previous = work.previous
-    held = _sources(previous)
+    held, parts = _sources(previous), _parts(previous)
     spoken: list[_Spoken] = []
     for entry_id, message in work.view.pairs:
         if not isinstance(message, UserMessage):
@@ -89,10 +119,13 @@ def _spoken(work: Work) -> list[_Spoken]:
             source = next((source for source, text in held if text == message), None)
             spoken.append(_Spoken(source, message, is_changed=True))
         else:
-            spoken.append(_Spoken(entry_id, message, is_changed=entry_id in edited))
+            is_changed = entry_id in edited
+            own = _without_copies(message) if is_changed else message
+            spoken.append(_Spoken(entry_id, own, is_changed, parts.get(entry_id)))
     said = work.said
     if said is not None and all(one.source != said.entry_id for one in spoken):
-        spoken.append(_Spoken(said.entry_id, said.message, is_changed=said.is_edited))
+        own = _without_copies(said.message) if said.is_edited else said.message
+        spoken.append(_Spoken(said.entry_id, own, is_changed=said.is_edited))
     return spoken
 
 
@@ -101,6 +134,13 @@ def _sources(previous: CompactionEntry | None) -> list[tuple[EntryId, Message]]:
     replacement = replacement_of(previous)
     items = replacement.items if replacement is not None else ()
     return [(EntryId(str(item["of"])), message_from(item["message"])) for item in items if "of" in item]
+
+
+def _parts(previous: CompactionEntry | None) -> dict[EntryId, Sequence[JsonValue]]:
+    """The entries of which an earlier replacement keeps some parts only, and which."""
+    replacement = replacement_of(previous)
+    items = replacement.items if replacement is not None else ()
+    return {EntryId(item["entry"]): item["parts"] for item in items if "entry" in item and "parts" in item}
 
 
 def reference(entry_id: EntryId) -> JsonObject:

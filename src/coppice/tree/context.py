@@ -38,11 +38,12 @@ from coppice.format.messages import (
     ToolResultMessage,
     UserMessage,
     is_object,
+    text_of,
 )
 from coppice.tree.family import NONE
 from coppice.tree.index import TreeIndex
 from coppice.tree.path import is_on_path, path_to
-from coppice.tree.replacement import Replacement, replaced_messages, replacement_of
+from coppice.tree.replacement import Referred, Replacement, replaced_messages, replacement_of
 
 
 class ModelRef(NamedTuple):
@@ -161,7 +162,12 @@ def _replaced(
     edit = edits.get(compaction.id)
     if edit is not None and edit.replacement is None:
         return []
-    replaced = replaced_messages(compaction.id, replacement, messages, _compaction_messages(compaction)[-1])
+    readable = None
+    if edit is not None and edit.replacement is not None:
+        text = text_of(edit.replacement.content)
+        readable = CompactionSummaryMessage(text, compaction.tokens_before, unix_ms(compaction.timestamp))
+    referred_to = Referred(messages, edits, readable)
+    replaced = replaced_messages(compaction.id, replacement, referred_to, _compaction_messages(compaction)[-1])
     kept: list[tuple[EntryId, Message]] = []
     for place, source, message in replaced:
         edit = None if source is None else edits.get(source)
