@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
 from tests.interfaces.cli.chatting import Chat, JsonObject, entries_of
 from tests.interfaces.cli.command import Coppice, Ended
 
