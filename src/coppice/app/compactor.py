@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from coppice.agent.agent import Agent
 from coppice.agent.run import reader_of
-from coppice.app.extensions.hooks import AfterCompact, BeforeCompact, Cancel, Hooks, Stop, Summary, ask_hooks
+from coppice.app.compaction_entry import Wish, draft_of, dropped_context, result_of
+from coppice.app.extensions.hooks import AfterCompact, Hooks, Stop, ask_hooks
 from coppice.app.models import Resolve, newest_reply
 from coppice.app.strategies import strategy_for
 from coppice.compaction.corrections import Corrections
 from coppice.compaction.cut import find_cut
 from coppice.compaction.estimate import estimate_message, estimate_request
-from coppice.compaction.remote import NotOffered
+from coppice.compaction.remote import check_readable
 from coppice.compaction.said import newest_said
 from coppice.compaction.settings import CompactionSettings, Limits, limits_for
 from coppice.compaction.strategy import (
@@ -32,7 +33,6 @@ from coppice.compaction.strategy import (
 from coppice.compaction.summary import items_of
 from coppice.compaction.tokens import ContextSize, context_size, what_is_large
 from coppice.compaction.triggers import (
-    context_tokens_of,
     is_downshift,
     is_due,
     is_full_stop,
@@ -45,15 +45,11 @@ from coppice.format.entries import MessageEntry
 from coppice.format.events import CompactionEnd, CompactionStart, Notice, SummarizationRetryScheduled
 from coppice.format.messages import (
     AssistantMessage,
-    CompactionSummaryMessage,
     EntryId,
-    JsonObject,
     Message,
-    OpaqueMessage,
     UserMessage,
 )
 from coppice.providers.base import Model
-from coppice.session.manager import CompactionDraft
 from coppice.tree.context import ContextView
 
 T = TypeVar("T")
@@ -237,6 +233,8 @@ class SessionCompactor:
     async def _automatic(self, model: Model, reason: Reason, phase: Phase) -> bool:
         if self._guard.no_progress >= MAX_NO_PROGRESS:
             raise ContextFull(self._too_large(f"{MAX_NO_PROGRESS} compactions in a row made no room"))
+        if not self._agent.session.build_context().pairs:
+            return False  # a first prompt that is large by itself
         work = self._work(model, reason, phase)
         try:
             await self._compact(work, strategy=None)
@@ -283,21 +281,25 @@ class SessionCompactor:
     # --- asked for ---------------------------------------------------------------------------
 
     async def compact(self, model: Model, instructions: str | None, strategy: str | None) -> EntryId:
-        """Compact because the user asks; the entry's id. If one runs already, it is that one.
+        """Compact because the user asks; the entry's id. If one runs already and succeeds, it is that one.
 
         Raises:
             NothingToCompact, CompactionFailed, ProviderError, LeafMoved, StorageFailure: nothing changed.
         """
-        if self._active is None:
-            work = self._work(model, "manual", "standalone", instructions)
-            return await self.alone(self._compact(work, strategy=strategy))
-        store = self._agent.session.store
-        before = store.newest_compaction(self._agent.session.leaf)
-        await self.wait()
-        newest = store.newest_compaction(self._agent.session.leaf)
-        if newest is None or newest == before:
-            raise CompactionFailed("the compaction that was running failed; nothing changed")
-        return newest.id
+        session = self._agent.session
+        running, before = self._active, session.store.newest_compaction(session.leaf)
+        if running is not None:
+            await self.wait()
+            if running.cancelled():
+                raise CompactionAborted("the compaction was aborted; nothing changed")
+            newest = session.store.newest_compaction(session.leaf)
+            if newest is not None and newest != before:
+                if instructions or strategy:
+                    self._tell("a compaction was running already: it stands, without what was asked for now")
+                return newest.id
+        return await self.alone(
+            self._compact(self._work(model, "manual", "standalone", instructions), strategy=strategy)
+        )
 
     async def alone(self, work: Coroutine[object, object, T]) -> T:
         """Run a compaction or a branch summary outside a run, so that `abort` can stop it.
@@ -305,6 +307,11 @@ class SessionCompactor:
         Raises:
             CompactionAborted: it was stopped; nothing changed.
         """
+        try:
+            await self.wait()
+        except asyncio.CancelledError:
+            work.close()
+            raise
         active = asyncio.ensure_future(work)
         self._active = active
         try:
@@ -326,9 +333,8 @@ class SessionCompactor:
             await asyncio.wait([active])
 
     async def wait(self) -> None:
-        """Wait until no compaction that was asked for runs."""
-        active = self._active
-        if active is not None:
+        """Wait until nothing runs outside a run, also not what began when another ended."""
+        while (active := self._active) is not None:
             await asyncio.wait([active])
 
     def preview(self, model: Model, strategy: str | None) -> Preview:
@@ -338,7 +344,8 @@ class SessionCompactor:
             NothingToCompact, OpaqueContext: there is nothing it could do.
         """
         work = self._work(model, "manual", "standalone")
-        chosen = strategy_for(strategy or self.settings.strategy, model.info)
+        check_readable(work.view, model.info)
+        chosen = strategy_for(Wish(self.settings.strategy, strategy).strategy(work), model.info)
         summary = (work.max_output or 0) // 2
         if chosen.name != "summary":
             users = sum(1 for _, message in work.view.pairs if isinstance(message, UserMessage))
@@ -387,63 +394,34 @@ class SessionCompactor:
         )
 
     async def _compact(self, work: Work, *, strategy: str | None, will_retry: bool = False) -> EntryId:
-        chosen = strategy_for(strategy or self.settings.strategy, work.model.info)
-        about = (work.reason, work.phase, chosen.name, work.tokens)
+        wish = Wish(self.settings.strategy, strategy)
+        about = (work.reason, work.phase, wish.strategy(work), work.tokens)
+        session = self._agent.session
         self._agent.emit(CompactionStart(*about))
         try:
-            result = await self._result(work, chosen.name)
+            result = await result_of(work, wish, self.hooks, self._tell)
             self._judge(work, result)
-            entry_id = self._agent.session.append_compaction(self._draft(work, result), expect=work.leaf)
+            draft = draft_of(work, result, session.store.ordinal)
+            entry_id = session.append_compaction(draft, expect=work.leaf)
         except asyncio.CancelledError:
             self._agent.emit(CompactionEnd(*about, aborted=True))
             raise
         except CoppiceError as error:
             self._agent.emit(CompactionEnd(*about, error_message=str(error)))
             raise
-        if dropped := result.details.get("droppedOldest"):
-            self._tell(f"the summariser could not be shown the oldest {dropped} messages: they did not fit")
+        self._tell_losses(work, result)
+        about = (work.reason, work.phase, result.strategy, work.tokens)
         end = CompactionEnd(*about, result.tokens_after, entry_id, result.summary, will_retry=will_retry)
         self._agent.emit(end)
         self._count(work, result)
         await self._after(AfterCompact(entry_id, work.reason, result.strategy, work.tokens, result.tokens_after))
         return entry_id
 
-    async def _result(self, work: Work, name: str) -> Result:
-        event = BeforeCompact(work.reason, work.phase, name, work.tokens, work.leaf, work.instructions)
-        match await ask_hooks(self.hooks.before_compact, event, self._tell):
-            case Cancel(reason=reason):
-                raise CompactionFailed(f"compaction was cancelled: {reason}")
-            case Summary(text=text):
-                return _given(work, text)
-            case None:
-                pass
-        try:
-            return await strategy_for(name, work.model.info).compact(work)
-        except NotOffered as error:
-            opaque = any(isinstance(message, OpaqueMessage) for _, message in work.view.pairs)
-            if not self.settings.inline_fallback or opaque:
-                raise
-            self._tell(f"{error}; codex-inline is used instead")
-            return await strategy_for("codex-inline", work.model.info).compact(work)
-
-    def _draft(self, work: Work, result: Result) -> CompactionDraft:
-        """The entry's fields (docs/format.md): what every strategy says in details, and its replacement if it has one."""
-        details: JsonObject = dict(result.details)
-        if result.strategy != "summary":
-            details |= {"strategy": result.strategy, "reason": work.reason, "phase": work.phase}
-            details |= {"tokensAfter": result.tokens_after}
-        if result.replacement is not None:
-            details["replacement"] = list(result.replacement)
-            references = [EntryId(str(item["entry"])) for item in result.replacement if "entry" in item]
-            details |= {"earliestRef": min(references, key=self._agent.session.store.ordinal)} if references else {}
-        return CompactionDraft(
-            summary=result.summary,
-            first_kept_entry_id=result.first_kept,
-            tokens_before=work.tokens,
-            details=details,
-            usage=result.usage if context_tokens_of(result.usage) else None,
-            from_hook=True if result.strategy == "hook" else None,
-        )
+    def _tell_losses(self, work: Work, result: Result) -> None:
+        if dropped := result.details.get("droppedOldest"):
+            self._tell(f"the summariser could not be shown the oldest {dropped} messages: they did not fit")
+        if kinds := dropped_context(work, result):
+            self._tell(f"no longer word for word in the context, until an extension adds it again: {', '.join(kinds)}")
 
     def _judge(self, work: Work, result: Result) -> None:
         before = sum(work.measure(message) for _, message in work.view.pairs)
@@ -504,14 +482,3 @@ class SessionCompactor:
 
 LEARN_FROM, LEARN_TO = 500, 60_000
 """Requests of this size in tokens teach how a model counts: smaller ones say little, larger ones cost time to estimate."""
-
-
-def _given(work: Work, text: str) -> Result:
-    """A hook's summary in the place of a model's: cut as the summary strategy cuts."""
-    items = items_of(work)
-    cut = find_cut(items, work.limits.keep)
-    if cut is None:
-        raise NothingToCompact("nothing to compact: all of the context is recent")
-    kept = items[cut.at :]
-    after = work.measure(CompactionSummaryMessage(text)) + sum(item.tokens for item in kept)
-    return Result("hook", text, kept[0].entry_id, after)

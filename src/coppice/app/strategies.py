@@ -1,7 +1,7 @@
-"""Which strategy compacts: by its name, or by what the model's provider offers. Pure."""
+"""Which strategy compacts: by its name, or by what the model's server offers."""
 
 from coppice.compaction.inline import InlineStrategy
-from coppice.compaction.remote import RemoteStrategy
+from coppice.compaction.remote import RemoteStrategy, offered_forms
 from coppice.compaction.strategy import CompactionStrategy
 from coppice.compaction.summary import SummaryStrategy
 from coppice.errors import UsageError
@@ -16,13 +16,13 @@ STRATEGIES: dict[str, CompactionStrategy] = {
 
 
 def strategy_for(name: str, info: ModelInfo) -> CompactionStrategy:
-    """The strategy of a name; ``auto`` is the provider's own where it has one, else ``summary``.
+    """The strategy of a name; ``auto`` is the server's own where it has one, else ``summary``.
 
     Raises:
         UsageError: there is none of this name.
     """
     if name == "auto":
-        forms = info.remote_compaction
+        forms = offered_forms(info)
         name = "summary" if not forms else "anthropic-server" if forms[0] == "anthropic" else "codex-remote"
     if name not in STRATEGIES:
         raise UsageError(f"unknown strategy {name!r}. Strategies: {', '.join(STRATEGIES)}, auto")

@@ -5,6 +5,7 @@ Shared by codex-inline and codex-remote (Codex keeps 20,000 and 64,000 tokens of
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import msgspec
 
@@ -160,13 +161,18 @@ def context_messages(work: Work) -> list[Kept]:
     held = work.previous.id if work.previous is not None else None
     newest: dict[str, Kept] = {}
     for entry_id, message in work.view.pairs:
-        if isinstance(message, CustomMessage) and is_object(message.details) and message.details.get("context") is True:
+        if is_context(message):
             is_held, is_edited = entry_id == held, entry_id in edited
             of = entry_id if is_edited else None
             item = held_message(message, of=of) if is_held or is_edited else reference(entry_id)
             newest.pop(message.custom_type, None)
             newest[message.custom_type] = Kept(item, message)
     return list(newest.values())
+
+
+def is_context(message: Message) -> TypeGuard[CustomMessage]:
+    """Whether an extension declares a message as context."""
+    return isinstance(message, CustomMessage) and is_object(message.details) and message.details.get("context") is True
 
 
 def with_context(kept: Sequence[Kept], context: Sequence[Kept]) -> list[Kept]:
