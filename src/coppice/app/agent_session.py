@@ -22,6 +22,7 @@ from coppice.app.resources import context_files
 from coppice.app.settings import Settings, load_settings
 from coppice.app.system_prompt import PromptParts, build_system_prompt
 from coppice.app.user_bash import UserCommand, run_user_bash
+from coppice.compaction.remote import check_readable, has_opaque
 from coppice.errors import Busy, UnknownEntryId
 from coppice.format.events import (
     BashExecutionUpdate,
@@ -195,6 +196,9 @@ class AgentSession:
         """Store a prompt and run until the model is done; see `Agent.prompt` for what it raises.
 
         A model or thinking level that was asked for is recorded before it.
+
+        Raises:
+            OpaqueContext: only another provider or account can read the context; the text says what can be done.
         """
         self._check_free()
         await send_prompt(Sender(self.agent, self.compactor, self._prepare_run), content, entry_id)
@@ -214,6 +218,7 @@ class AgentSession:
         self._check_free()
         self.session.check_bridges()
         model, why_another = self._settle_model()
+        check_readable(self.session.build_context(), model.info)
         level = self.thinking_level
         if why_another is not None:
             self._hear(Notice("warning", f"{why_another}; going on with {model.info.name}"))
@@ -419,6 +424,22 @@ class AgentSession:
             return None
         self.session.branch(newest.parent_id)
         self._hear(LeafChanged(newest.parent_id))
+        return newest.id
+
+    def use_readable_summary(self) -> EntryId | None:
+        """Go on with the newest compaction's readable summary in the place of what only its provider can read, which may
+        say little. Stored as a context edit, so going back before it undoes it. The compaction's id, None where nothing
+        in the context is of this kind.
+
+        Raises:
+            Busy: a run is active.
+            StorageFailure: nothing changed.
+        """
+        self._check_idle("change the context")
+        newest = self.session.store.newest_compaction(self.session.leaf)
+        if newest is None or not has_opaque(self.session.build_context()):
+            return None
+        self.session.append_context_edit(newest.id, newest.summary)
         return newest.id
 
     # --- the tree ----------------------------------------------------------------------------

@@ -127,6 +127,13 @@ class CompactionUndone:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadableSummaryUsed:
+    """The readable summary of the compaction ``entry_id`` stands in the place of what only its provider can read."""
+
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True)
 class HelpShown:
     """Every command, in the order of the table."""
 
@@ -152,6 +159,7 @@ Outcome: TypeAlias = (
     | Compacted
     | CompactionPreviewed
     | CompactionUndone
+    | ReadableSummaryUsed
     | HelpShown
     | Leave
 )
@@ -322,6 +330,11 @@ async def _compact(ask: Ask) -> Outcome:
         if undone is None:
             raise UsageError("there is no compaction on the way from the beginning to here")
         return CompactionUndone(undone)
+    if ask.words == "readable":
+        used = ask.session.use_readable_summary()
+        if used is None:
+            raise UsageError("nothing in the context is readable by its provider only")
+        return ReadableSummaryUsed(used)
     wish = _compact_wish(ask.words)
     if wish.preview:
         return CompactionPreviewed(ask.session.preview_compaction(wish.strategy))

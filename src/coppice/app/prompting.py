@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from coppice.agent.agent import Agent
-from coppice.app.compactor import CompactionAborted, SessionCompactor
+from coppice.app.compactor import CompactionAborted, RunStopped, SessionCompactor
 from coppice.errors import CoppiceError
 from coppice.format.messages import Content, EntryId, UserMessage
 from coppice.session.drafts import now_ms
@@ -54,7 +54,7 @@ async def compact_then_send(sender: Sender, compaction: Awaitable[EntryId]) -> E
     """
     try:
         made = await compaction
-    except CompactionAborted:
+    except (CompactionAborted, RunStopped):
         raise
     except CoppiceError:
         await send_waiting(sender)

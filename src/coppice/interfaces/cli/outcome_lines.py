@@ -15,6 +15,7 @@ from coppice.app.commands import (
     Moved,
     NameIs,
     Outcome,
+    ReadableSummaryUsed,
     SessionsShown,
     StatsShown,
     Switched,
@@ -54,6 +55,8 @@ def outcome_lines(session: AgentSession, outcome: Outcome, width: int) -> list[s
             return _preview(preview)
         case CompactionUndone(entry_id=entry_id):
             return [f"← {place_of(session)}", f"undone; /tree {printable(entry_id)} takes the compaction up again"]
+        case ReadableSummaryUsed(entry_id=entry_id):
+            return [f"its readable summary stands for the compaction {printable(entry_id)} from here on"]
         case HelpShown(commands=commands):
             return [f"{command.usage:<22} {command.help}" for command in commands]
         case NameIs() | LabelIs() | ModelIs() | LevelIs() | ToolsAre() | Leave():
