@@ -59,7 +59,7 @@ def kept_user_messages(work: Work, budget: int, *, images: bool) -> list[Kept]:
     With `images` they are kept (and charged); else texts only. Extensions' messages, commands and summaries are none.
     """
     kept: list[Kept] = []
-    left = budget
+    left = work.limits.user_tokens(budget)
     for spoken in reversed(_spoken(work)):
         whole = spoken.message if images else _text_only(spoken.message)
         if whole is None:
@@ -221,7 +221,8 @@ def cut_middle(text: str, budget: int, measure: Measure) -> str:
         kept = text[:head], text[len(text) - tail :]
         removed = whole - measure(UserMessage(kept[0] + kept[1]))
         shown = f"{kept[0]}…{removed} tokens truncated…{kept[1]}"
-        if measure(UserMessage(shown)) <= budget:
+        size = measure(UserMessage(shown))
+        if size <= budget:
             return shown
-        length = length * 9 // 10 - 1
+        length = min(length - 1, length * budget // size)
     return ""

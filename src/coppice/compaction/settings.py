@@ -63,6 +63,11 @@ class Limits(msgspec.Struct, frozen=True):
         """The usable part of the window."""
         return None if self.window is None else self.window * EFFECTIVE_PERCENT // 100
 
+    def user_tokens(self, wanted: int) -> int:
+        """Tokens of user messages that a compaction keeps word for word: `wanted`, at most half of what the reserve
+        leaves, so that a small window is not full again at once (ours; Codex's models have windows above 200k)."""
+        return wanted if self.window is None else min(wanted, (self.window - self.reserve) // 2)
+
 
 def limits_for(settings: CompactionSettings, model_name: str, window: int | None) -> Limits:
     """The numbers for a model. In a window that is small for the reserve, a quarter of it is the reserve, and at most
