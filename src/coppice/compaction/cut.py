@@ -20,6 +20,9 @@ from coppice.format.messages import (
     tool_calls_of,
 )
 
+MOST_KEPT = 2
+"""How many times what is to be kept may be kept, where a large message stands at the place (ours; Pi has no bound)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -44,7 +47,8 @@ class Cut:
 
 
 def find_cut(items: Sequence[Item], keep_tokens: int) -> Cut | None:
-    """The latest place where at least `keep_tokens` are kept; None where nothing could be summarised.
+    """The latest place where at least `keep_tokens` are kept, or the next one where that would be far more; None where
+    nothing could be summarised.
 
     Items are the context without an earlier summary, oldest first. A context smaller than that is cut before its newest
     user message.
@@ -58,6 +62,9 @@ def find_cut(items: Sequence[Item], keep_tokens: int) -> Cut | None:
     wanted = _wanted(items, keep_tokens)
     before = [at for at in places if at <= wanted]
     at = before[-1] if before else places[0]
+    later = [place for place in places if place > at]
+    if later and _size(items[at:]) > keep_tokens * MOST_KEPT:  # one huge message would make the compaction useless
+        at = later[0]
     user = _newest_user(items)
     if user is None or at <= user:
         return Cut(at)

@@ -1,0 +1,5 @@
+"""Hypothesis runs as tests/property/profile.py says."""
+
+from tests.property import profile
+
+profile.load()
