@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import appends, context, copies, listing, opening, pi_peer, report, start_up, trees
+from benchmarks import (
+    appends,
+    compactions,
+    context,
+    copies,
+    listing,
+    opening,
+    pi_peer,
+    report,
+    start_up,
+    token_error,
+    trees,
+)
 from benchmarks.figure import Figure, Scale
 from benchmarks.workload import OUT
 
@@ -21,6 +33,8 @@ GROUPS: dict[str, Callable[[Scale], Iterator[Figure]]] = {
     "copy": copies.figures,
     "tree": trees.figures,
     "list": listing.figures,
+    "compaction": compactions.figures,
+    "tokens": token_error.figures,
     "pi": pi_peer.figures,
 }
 
