@@ -7,7 +7,7 @@ from coppice.format.messages import EntryId
 from coppice.session.store import SessionStore
 from coppice.tree.context import ContextView, message_pairs, select
 from coppice.tree.family import NONE
-from coppice.tree.path import is_on_path
+from coppice.tree.path import those_on_path
 from coppice.tree.replacement import replacement_of
 
 
@@ -38,14 +38,10 @@ def _referred(store: SessionStore, compaction: CompactionEntry | None) -> tuple[
         return {}, []
     index = store.index
     own = store.ordinal(compaction.id)
-    found: list[int] = []
-    lost: list[EntryId] = []
-    for name in replacement.references:
-        ordinal = index.by_id.get(name, NONE)
-        if ordinal != NONE and ordinal != own and is_on_path(index, ordinal, own):
-            found.append(ordinal)
-        else:
-            lost.append(name)
+    named = [index.by_id.get(name, NONE) for name in replacement.references]
+    above = those_on_path(index, {ordinal for ordinal in named if ordinal not in (NONE, own)}, own)
+    found = [ordinal for ordinal in named if ordinal in above]
+    lost = [name for name, ordinal in zip(replacement.references, named, strict=True) if ordinal not in above]
     entries = store.entries(found)
     unreadable = [entry.id for entry in entries if isinstance(entry, DamagedEntry | UnknownEntry)]
     return {entry.id: entry for entry in entries if entry.id not in unreadable}, [*lost, *unreadable]

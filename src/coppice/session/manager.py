@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from coppice.errors import BridgeNeedsConsent, LeafMoved
+from coppice.errors import LeafMoved
 from coppice.format.entries import (
     LEAF_MARKER,
     BranchSummaryEntry,
@@ -39,7 +39,7 @@ from coppice.format.messages import (
     ToolResultMessage,
     Usage,
 )
-from coppice.session import copying
+from coppice.session import bridges, copying
 from coppice.session.context import context_at
 from coppice.session.listing import SessionInfo, list_all, list_for, most_recent
 from coppice.session.opening import Mode, open_file
@@ -359,9 +359,7 @@ class SessionManager:
 
     def uncertain_bridges(self) -> "list[EntryId]":
         """Entries on the path whose parent is lost and was guessed where the tree has branches."""
-        index = self.index
-        doubtful = [ordinal for ordinal, certain in index.facts.bridges.items() if not certain]
-        return [index.ids[ordinal] for ordinal in doubtful if is_on_path(index, ordinal, self.leaf)]
+        return bridges.uncertain_bridges(self.index, self.leaf)
 
     def check_bridges(self) -> None:
         """Refuse to build a request over a guess.
@@ -369,18 +367,11 @@ class SessionManager:
         Raises:
             BridgeNeedsConsent: the path crosses such a gap.
         """
-        found = self.uncertain_bridges()
-        if found:
-            line = self.index.place(self.store.ordinal(found[0])).line
-            raise BridgeNeedsConsent(
-                f"{self.session_file}:{line}: the parent of {found[0]} is lost and the tree has branches there, so the path to "
-                "it is a guess. Look at it with /tree, go elsewhere, or accept it (--accept-bridge)."
-            )
+        bridges.check_bridges(self.index, self.leaf, self.session_file)
 
     def accept_bridges(self) -> None:
         """The user's yes to the guessed bridges on the path, for as long as this session is open."""
-        for entry_id in self.uncertain_bridges():
-            self.index.facts.bridges[self.store.ordinal(entry_id)] = True
+        bridges.accept_bridges(self.index, self.leaf)
 
     # --- appending ---------------------------------------------------------------------------
 

@@ -45,13 +45,30 @@ class Label(NamedTuple):
     ordinal: int
 
 
+class Jumps:
+    """The ordinals of entries that do not hang on the entry right before them, and whether one begins a branch."""
+
+    __slots__ = ("_branched", "_seen", "ordinals")
+
+    def __init__(self) -> None:
+        self.ordinals = array("q")
+        self._seen = 0
+        self._branched = False
+
+    def have_branched(self, parents: "array[int]", kinds: bytearray) -> bool:
+        """Whether the entries so far are more than one line of conversation; asked only where a parent is lost."""
+        while not self._branched and self._seen < len(self.ordinals):
+            self._branched = is_branching(parents, kinds, self.ordinals[self._seen])
+            self._seen += 1
+        return self._branched
+
+
 @dataclass(slots=True)
 class Facts:
     """What is true of the whole file, in file order, last one wins.
 
     ``bridges`` are the ordinals of orphans that were tied to the entry before them → whether that is certain (a single
-    chain came before). ``jumps`` are the ordinals of entries that do not hang on the entry right before them;
-    ``branched`` says whether one of the first ``jumps_seen`` of them begins another branch.
+    chain came before).
     """
 
     labels: dict[EntryId, Label] = field(default_factory=dict[EntryId, Label])
@@ -60,10 +77,7 @@ class Facts:
     damages: list[Damage] = field(default_factory=list[Damage])
     damage_count: int = 0
     bridges: dict[int, bool] = field(default_factory=dict[int, bool])
-    jumps: "array[int]" = field(default_factory=lambda: array("q"))
-
-    branched: bool = False
-    jumps_seen: int = 0
+    jumps: Jumps = field(default_factory=Jumps)
 
 
 class Where:
@@ -151,7 +165,7 @@ class TreeIndex:
             kinds.append(head.kind)
             facts.leaf = ordinal
             if parent != ordinal - 1:
-                facts.jumps.append(ordinal)
+                facts.jumps.ordinals.append(ordinal)
             where.offsets.append(offset)
             where.sizes.append(len(line))
             where.numbers.append(number)
@@ -172,7 +186,7 @@ class TreeIndex:
         self.kinds.append(head.kind)
         self.facts.leaf = ordinal
         if parent != ordinal - 1:
-            self.facts.jumps.append(ordinal)
+            self.facts.jumps.ordinals.append(ordinal)
         self.where.offsets.append(place.offset)
         self.where.sizes.append(place.size)
         self.where.numbers.append(place.line)
@@ -185,20 +199,12 @@ class TreeIndex:
         parent = self.by_id.get(head.parent_id, NONE) if head.parent_id is not None else NONE
         if parent != NONE:
             return parent
-        certain = not self._is_branched()
+        certain = not self.facts.jumps.have_branched(self.parents, self.kinds)
         self.facts.bridges[ordinal] = certain
         where = "the entry before it" if ordinal else "the start, as nothing comes before it"
         doubt = "" if certain else "; the tree has branches there, so this is a guess"
         self.damaged(line, f"the parent of {head.id!r} is not in the file before it; tied to {where}{doubt}")
         return ordinal - 1
-
-    def _is_branched(self) -> bool:
-        """Whether the entries so far are more than one line of conversation; asked only where a parent is lost."""
-        facts = self.facts
-        while not facts.branched and facts.jumps_seen < len(facts.jumps):
-            facts.branched = is_branching(self.parents, self.kinds, facts.jumps[facts.jumps_seen])
-            facts.jumps_seen += 1
-        return facts.branched
 
     def _note(self, head: Head, ordinal: int, parent: int) -> None:
         facts = self.facts

@@ -25,7 +25,7 @@ def find_interleaving(index: TreeIndex) -> Interleaving | None:
     kinds = index.kinds
     marker = kinds.rfind(bytes([Kind.LEAF]))
     last = len(index) - 1
-    for at in reversed(index.facts.jumps):
+    for at in reversed(index.facts.jumps.ordinals):
         if at <= marker:
             break
         goes_on = kinds[at] in CONVERSATION and kinds[at] != Kind.BRANCH_SUMMARY
