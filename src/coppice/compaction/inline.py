@@ -7,8 +7,10 @@ from its oldest end, by the estimated excess; the stored history is never touche
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from coppice.compaction.ask import Answer, ask
-from coppice.compaction.kept import context_messages, kept_user_messages, with_context
+from coppice.compaction.kept import context_messages, cut_middle, kept_user_messages, with_context
 from coppice.compaction.prompts import prompt
 from coppice.compaction.strategy import CompactionFailed, NothingToCompact, Result, Work
 from coppice.compaction.transcript import files_in, with_calls
@@ -18,8 +20,10 @@ from coppice.format.messages import (
     CompactionSummaryMessage,
     JsonObject,
     RequestMessage,
+    TextBlock,
     ToolResultMessage,
     UserMessage,
+    text_of,
 )
 from coppice.providers.base import Request
 
@@ -57,6 +61,8 @@ async def _ask_fitted(work: Work) -> tuple[Answer, int]:
     asked = prompt("inline") + (f"\n\nThe user asks of it: {work.instructions}" if work.instructions else "")
     units = units_of(work.request.messages)
     total = len(work.request.messages)
+    if _excess(work, units, asked):
+        units = [[_bounded(work, message) for message in unit] for unit in units]
     dropping = _excess(work, units, asked)
     for tried in range(1, MAX_TRIES + 1):
         units = _without_oldest(work, units, dropping)
@@ -65,7 +71,9 @@ async def _ask_fitted(work: Work) -> tuple[Answer, int]:
             return await ask(work.model, _request(work, units, asked, dropped), work.on_retry), dropped
         except ContextOverflow as error:
             if len(units) <= 1:
-                raise CompactionFailed(f"even one message is too large for the summary request: {error}") from error
+                raise CompactionFailed(
+                    f"even one message is too large for the summary request ({error}); go back before it in /tree"
+                ) from error
             share = _size(work, units) * tried // 4 + 1  # the estimate was wrong: a quarter less, then half
             dropping = max(_excess(work, units, asked), share)
     raise CompactionFailed(f"the provider found {MAX_TRIES} summary requests too large; nothing was compacted")
@@ -99,6 +107,15 @@ def _excess(work: Work, units: Sequence[Sequence[RequestMessage]], asked: str) -
         return 0
     beside = work.measure(UserMessage(work.request.system_prompt)) + work.measure(UserMessage(LEFT_OUT + asked))
     return max(_size(work, units) + beside + (work.max_output or 0) - window, 0)
+
+
+def _bounded(work: Work, message: RequestMessage) -> RequestMessage:
+    """The message; a tool's output that takes more than a quarter of the window shortened in its middle."""
+    share = (work.limits.window or 0) // 4
+    if not isinstance(message, ToolResultMessage) or work.measure(message) <= share:
+        return message
+    text = cut_middle(text_of(message.content), share, work.measure)
+    return msgspec.structs.replace(message, content=(TextBlock(text),))
 
 
 def _without_oldest(work: Work, units: list[list[RequestMessage]], tokens: int) -> list[list[RequestMessage]]:
