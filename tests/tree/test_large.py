@@ -1,6 +1,7 @@
 """100,000 entries, deep and wide, at the default recursion limit: they simply work."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,4 +79,22 @@ def test_a_tree_of_a_hundred_thousand_entries_works_in_every_way(
     fork = session.create_branched_session()
     assert fork.index.ids[: len(on_path)] == [each.id for each in on_path]
     fork.close()
+    session.close()
+
+
+def test_a_compaction_that_refers_to_prompts_all_over_a_long_path_is_read_in_no_time(tmp_path: Path) -> None:
+    lines = [
+        (assistant if n % 10 else user)(i, p, "x") for n, (i, p) in enumerate(zip(ids(), [None, *ids()], strict=False))
+    ]
+    prompts = [str(line["id"]) for line in lines[::10]]
+    details = {
+        "replacement": [*({"entry": prompt} for prompt in prompts), {"summary": True}],
+        "earliestRef": prompts[0],
+    }
+    fields = {"summary": "S", "firstKeptEntryId": "k", "tokensBefore": 1, "details": details}
+    path = session_file(tmp_path / "big.jsonl", [*lines, entry("compaction", "k", str(lines[-1]["id"]), **fields)])
+    session = SessionManager.open(path, setup=Setup(home=tmp_path / "home"))
+    start = time.perf_counter()
+    assert len(session.build_context().pairs) == len(prompts) + 1
+    assert time.perf_counter() - start < 10  # one walk takes 0.3 s, a walk for each reference took minutes
     session.close()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coppice.tree.family import NONE
-from coppice.tree.path import common_ancestor, descendants, is_on_path, path_to, tips
+from coppice.tree.path import common_ancestor, descendants, is_on_path, path_to, those_on_path, tips
 from tests.session.build import Fields, marker, user
 from tests.tree.world import World
 
@@ -33,6 +33,8 @@ def test_every_question_about_paths_has_the_plain_answer(world: World, data: st.
     assert common_ancestor(world.index, one, other) == (shared[-1] if shared else NONE)
     everything = range(len(world.index))
     assert [o for o in everything if is_on_path(world.index, o, one)] == path
+    some = data.draw(st.sets(st.sampled_from(everything)))
+    assert those_on_path(world.index, some, one) == some & set(path)
     below = [o for o in everything if one in slow_path(world, o) and o != one]
     assert descendants(world.index, one) == (list(everything) if one == NONE else below)
     with_children = set(world.index.parents)

@@ -1,5 +1,7 @@
 """Paths through the tree, as ordinals. Constant work for each step; no recursion."""
 
+from collections.abc import Collection
+
 from coppice.format.heads import Kind
 from coppice.tree.family import NONE
 from coppice.tree.index import TreeIndex
@@ -35,6 +37,20 @@ def is_on_path(index: TreeIndex, ordinal: int, leaf: int) -> bool:
     while leaf != NONE and depth[leaf] > depth[ordinal]:
         leaf = parents[leaf]
     return leaf == ordinal
+
+
+def those_on_path(index: TreeIndex, ordinals: Collection[int], leaf: int) -> set[int]:
+    """Those of `ordinals` that stand on the path to `leaf`, found in one walk up to the highest of them."""
+    if not ordinals:
+        return set()
+    depth, parents = index.family.depth, index.parents
+    wanted, found = set(ordinals), set[int]()
+    highest = min(depth[ordinal] for ordinal in wanted)
+    while leaf != NONE and depth[leaf] >= highest:
+        if leaf in wanted:
+            found.add(leaf)
+        leaf = parents[leaf]
+    return found
 
 
 def children_of(index: TreeIndex, ordinal: int) -> list[int]:
