@@ -498,3 +498,14 @@ def test_a_label_or_name_computed_for_another_leaf_is_refused(tmp_path: Path) ->
         with pytest.raises(LeafMoved):
             session.append_session_info("late", expect=first)
         assert (session.get_label(first), session.get_session_name()) == (None, None)
+
+
+def test_a_session_whose_lock_cannot_be_taken_is_stored_and_says_so(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "locks").write_text("in the way")
+    with closing(SessionManager.create(tmp_path, tmp_path / "sessions", setup=Setup(home=home))) as session:
+        stored = [session.append_message(UserMessage(text)) for text in ("one", "two")]
+        assert session.session_file is not None
+        assert [line["id"] for line in objects(session.session_file)[1:]] == stored
+        assert [notice for notice in session.take_notices() if "lock could not be taken" in notice] != []

@@ -156,8 +156,11 @@ class SessionWriter:
             raise StorageFailure(f"{path}: not stored: {error.strerror}") from error
         log = JsonlLog.open(path, writable=True, sync=self.setup.sync)
         lines = sum(len(batch.lines) for batch in log.read_tail())
-        self._holder = HolderLock.take(self.setup.home, log.fileno(), path)
         self.store.log = log
+        try:
+            self._holder = HolderLock.take(self.setup.home, log.fileno(), path)
+        except StorageFailure as error:  # the entry is stored all the same
+            self.notices.append(f"{path}: the writer's lock could not be taken, others may write too: {error}")
         return Stored(log.end - len(line), len(line) - 1, lines)
 
     def _hold_new_inode(self, log: JsonlLog) -> None:
