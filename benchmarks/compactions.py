@@ -8,7 +8,9 @@ import asyncio
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -118,12 +120,17 @@ class Watch:
 
 
 def figures(scale: Scale) -> Iterator[Figure]:
-    """Four figures for each strategy under each trigger."""
-    turns = scale.count(TURNS)
-    for strategy in STRATEGIES:
-        for trigger in TRIGGERS:
-            model, watch = asyncio.run(run_session(strategy, trigger, turns))
-            yield from _figures_of(f"{strategy}, trigger {trigger}", model, watch, scale)
+    """Four figures for each strategy under each trigger; two sessions run at a time."""
+    ways = [(strategy, trigger, scale.count(TURNS)) for strategy in STRATEGIES for trigger in TRIGGERS]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for (strategy, trigger, _), (sent, watch) in zip(ways, pool.map(_measured, ways), strict=True):
+            yield from _figures_of(f"{strategy}, trigger {trigger}", sent, watch, scale)
+
+
+def _measured(way: tuple[StrategyName, TriggerName, int]) -> "tuple[list[int], Watch]":
+    strategy, trigger, turns = way
+    model, watch = asyncio.run(run_session(strategy, trigger, turns))
+    return model.sent, watch
 
 
 async def run_session(
@@ -147,10 +154,10 @@ async def run_session(
     return model, watch
 
 
-def _figures_of(name: str, model: PartModel, watch: Watch, scale: Scale) -> Iterator[Figure]:
-    sent = sum(model.sent)
-    note = f"{len(watch.turns):,} turns, {len(watch.compactions)} compactions, {sent / 1e6:.1f} M tokens sent"
-    largest = Spread.of([float(max(model.sent))])
+def _figures_of(name: str, sent: list[int], watch: Watch, scale: Scale) -> Iterator[Figure]:
+    turns, compactions, tokens = len(watch.turns), len(watch.compactions), sum(sent) / 1e6
+    note = f"{turns:,} turns, {compactions} compactions, {tokens:.1f} M tokens sent in {len(sent):,} requests"
+    largest = Spread.of([float(max(sent))])
     yield Figure(f"{name}: largest request", "tokens", largest, None, Bar(WINDOW), note)
     bar = scale.bar(GROWTH, "ratio")
     yield _ends("a compaction", "ms", watch.compactions, bar, MILLI)
