@@ -112,7 +112,8 @@ def dropped_context(work: Work, result: Result) -> tuple[str, ...]:
     if result.replacement is not None:
         kept = {str(item[key]) for item in result.replacement for key in ("entry", "of") if key in item}
     else:
-        kept = set(ids[ids.index(result.first_kept) :] if result.first_kept in ids else ())
+        first = result.first_kept
+        kept = {str(entry_id) for entry_id in (ids[ids.index(first) :] if first is not None and first in ids else ())}
     found = {message.custom_type: False for _, message in work.view.pairs if is_context(message)}
     found |= {m.custom_type: True for entry_id, m in work.view.pairs if is_context(m) and entry_id in kept}
     return tuple(kind for kind, stays in found.items() if not stays)

@@ -120,9 +120,8 @@ def _parts_of(message: Message, parts: JsonValue) -> Message:
     """A user message with only these parts of its content; None is all of it."""
     if not isinstance(parts, list) or not isinstance(message, UserMessage) or isinstance(message.content, str):
         return message
-    chosen: list[JsonValue] = parts
     blocks: list[UserBlock] = []
-    for part in chosen:
+    for part in parts:  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
         if isinstance(part, str):
             blocks.append(TextBlock(part))
         elif isinstance(part, int) and 0 <= part < len(message.content):

@@ -42,26 +42,28 @@ def entered(house: House, server: FakeAnthropic, **settings: object) -> AgentSes
 
 
 def said(tag: str, tokens: int = 2_000, **more: object) -> Reply:
-    return Reply(content=(Text((text(tag, tokens),)),), **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  (a test's facts)
+    return Reply(content=(Text((text(tag, tokens),)),), **more)
 
 
 async def test_the_block_comes_first_the_newest_prompt_after_it_and_its_text_is_the_readable_summary(
     house: House,
 ) -> None:
     block = Reply(blocks=(BLOCK,), stop_reason="compaction")
-    async with FakeAnthropic([said("A1"), said("A2"), block, said("A3", 10)]) as server:
-        async with entered(house, server) as session:
-            await session.prompt("U1")
-            await session.prompt("U2")
-            await session.compact("keep the names")
-            assert server.bodies[-1]["compaction"] == {"type": "summarize", "instructions": "keep the names"}
-            assert compactions(session)[0].summary == BLOCK["content"]
-            await session.prompt("U3")
-            sent = server.bodies[-1]["messages"]
-            assert json.dumps(sent[0]["content"]) == json.dumps([BLOCK])
-            assert [part["text"] for part in sent[1]["content"]] == ["U2", "U3"]
-            assert session.use_readable_summary() is not None
-            assert session.messages[0].summary == BLOCK["content"]  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]  (a summary)
+    async with (
+        FakeAnthropic([said("A1"), said("A2"), block, said("A3", 10)]) as server,
+        entered(house, server) as session,
+    ):
+        await session.prompt("U1")
+        await session.prompt("U2")
+        await session.compact("keep the names")
+        assert server.bodies[-1]["compaction"] == {"type": "summarize", "instructions": "keep the names"}
+        assert compactions(session)[0].summary == BLOCK["content"]
+        await session.prompt("U3")
+        sent = server.bodies[-1]["messages"]
+        assert json.dumps(sent[0]["content"]) == json.dumps([BLOCK])
+        assert [part["text"] for part in sent[1]["content"]] == ["U2", "U3"]
+        assert session.use_readable_summary() is not None
+        assert session.messages[0].summary == BLOCK["content"]
 
 
 @pytest.mark.case("C52")

@@ -47,7 +47,8 @@ async def test_of_what_comes_back_messages_and_the_compaction_stay_and_the_rest_
         await talk.session.compact()
         assert [list(item) for item in talk.replacement] == [["entry"], ["message"], ["item"]]
         prompt = talk.session.session.get_entry(talk.replacement[0]["entry"])
-        assert isinstance(prompt, MessageEntry) and isinstance(prompt.message, UserMessage)
+        assert isinstance(prompt, MessageEntry)
+        assert isinstance(prompt.message, UserMessage)
         assert talk.replacement[1]["message"]["content"] == [{"type": "text", "text": "A1 in short"}]
         assert talk.details["droppedItems"] == {
             "developer (not kept)": 1,
