@@ -189,6 +189,8 @@ STEPS: dict[str, Step] = {
     "move": lambda desk, at, _: desk.session.branch(entry_id(at)),
     "summary": lambda desk, at, text: desk.session.branch_with_summary(entry_id(at), text),
     "label": lambda desk, at, text: desk.session.append_label_change(EntryId(at), text),
+    "hide": lambda desk, at, _: desk.session.append_context_edit(EntryId(at), None),
+    "edit": lambda desk, at, text: desk.session.append_context_edit(EntryId(at), text),
     "name": lambda desk, text, _: desk.session.append_session_info(text),
     "expect": lambda desk, at, text: desk.session.append_message(UserMessage(text), expect=entry_id(at)),
     "check-bridges": lambda desk, _, __: desk.session.check_bridges(),
