@@ -208,3 +208,27 @@ def test_compact_typed_during_a_run_stops_it_first_and_ends_before_the_prompt_is
     kinds = [entry["type"] for entry in entries_of(chat.sessions()[0])]
     assert kinds[-1] == "compaction"
     assert [role for role, _ in said_in(chat.sessions()[0])][-3:] == ["user", "assistant", "toolResult"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["fails", "is stopped"])
+def test_a_prompt_whose_compaction_comes_to_nothing_is_offered_at_once_and_answered_when_sent(
+    coppice: Coppice, needs_program: NeedsProgram, how: str
+) -> None:
+    chat = talked(coppice)
+    path = coppice.home.parent / "small.json"
+    replies = [text("") if how == "fails" else STALL, text("THE SUMMARY"), text("The answer.")]
+    path.write_text(json.dumps({"replies": replies, "model": {"contextWindow": 1200}}))
+    with terminal(needs_program("tmux"), coppice, "-c", "--model", f"scripted/{path}") as shown:
+        shown.wait("]>")
+        shown.type("and now?", "Enter")
+        shown.wait("it is nearly full")
+        if how == "is stopped":
+            shown.type("", "C-c")
+        offered = shown.wait("[s/d/K]")
+        assert "The prompt has not entered the conversation:\n  and now?\n" in offered
+        shown.type("s", "Enter")
+        shown.wait("The answer.")
+        shown.type("/quit", "Enter")
+        shown.wait("exit code 0")
+    assert [content for role, content in said_in(chat.sessions()[0]) if role == "user"][3:] == ["and now?"]

@@ -5,7 +5,7 @@ At the prompt the system's line editing reads; while a run is active the event l
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Container, Coroutine
 from dataclasses import replace
 from types import FrameType
 
@@ -14,7 +14,7 @@ from coppice.agent.queues import text_of_message
 from coppice.app.agent_session import AgentSession
 from coppice.app.commands import Ask, Command, Leave, Moved, SessionsShown, Switched, TreeShown, find_command
 from coppice.errors import BridgeNeedsConsent, CoppiceError
-from coppice.format.messages import Content
+from coppice.format.messages import Content, EntryId
 from coppice.interfaces.cli.leaving import last_words
 from coppice.interfaces.cli.line_editor import LineEditor, TypedLines
 from coppice.interfaces.cli.one_run import Ended, run_to_its_end
@@ -159,12 +159,14 @@ class Repl:
 
     def _said(self, content: Content, *, on_screen: bool = True) -> None:
         self._transcript.expect_prompt(on_screen=on_screen)
+        known = {item.id for item in self.session.pending_prompts()}
         ended = self._settle(self.session.prompt(content))
         if isinstance(ended.failure, BridgeNeedsConsent) and self._asked("Go on all the same? [y/N] ") == "y":
             self.session.session.accept_bridges()
             ended = self._settle(self.session.prompt(content))
         if ended.missing == "the prompt" and isinstance(content, str):
             self._editor.draft = content
+        self._offer_left_over("The prompt has not entered the conversation", known)
 
     def _asked(self, question: str) -> str:
         try:
@@ -220,10 +222,15 @@ class Repl:
 
     # --- what an earlier process left ------------------------------------------------------------
 
-    def _offer_left_over(self) -> None:
+    def _offer_left_over(
+        self, what: str = "A prompt of an earlier run never entered the conversation", known: Container[EntryId] = ()
+    ) -> None:
+        """Ask about the prompts that wait in no queue, but not about those that are known."""
         for item in self.session.pending_prompts():
+            if item.id in known:
+                continue
             text = printable(text_of_message(item.message), lines=True).replace("\n", "\n  ")
-            self._transcript.line(f"A prompt of an earlier run never entered the conversation:\n  {text}")
+            self._transcript.line(f"{what}:\n  {text}")
             match self._asked("Send it, drop it, or keep it for later? [s/d/K] "):
                 case "s":
                     self._settle(self.session.send_pending(item.id))
