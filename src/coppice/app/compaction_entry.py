@@ -10,7 +10,7 @@ from coppice.app.extensions.hooks import BeforeCompact, Cancel, Hooks, Summary, 
 from coppice.app.strategies import strategy_for
 from coppice.compaction.cut import find_cut
 from coppice.compaction.kept import is_context
-from coppice.compaction.remote import NotOffered, check_readable, has_opaque, offered_forms
+from coppice.compaction.remote import DoesNotFit, NotOffered, check_readable, has_opaque, offered_forms
 from coppice.compaction.strategy import CompactionFailed, NothingToCompact, Result, Work
 from coppice.compaction.summary import items_of
 from coppice.compaction.triggers import context_tokens_of
@@ -54,7 +54,7 @@ async def result_of(work: Work, wish: Wish, hooks: Hooks, tell: Callable[[str], 
     check_readable(work.view, work.model.info)
     try:
         return await strategy_for(name, work.model.info).compact(work)
-    except NotOffered as error:
+    except (NotOffered, DoesNotFit) as error:
         other = _instead(work, wish, name)
         if other is None:
             raise
@@ -63,8 +63,8 @@ async def result_of(work: Work, wish: Wish, hooks: Hooks, tell: Callable[[str], 
 
 
 def _instead(work: Work, wish: Wish, name: str) -> str | None:
-    """The strategy to use where a server turns out to have none of its own; None where that would lose something or is
-    not wished for."""
+    """The strategy to use where a server turns out to have none of its own, or the conversation does not fit it; None
+    where that would lose something or is not wished for."""
     if has_opaque(work.view):
         return None
     again = wish.strategy(work)

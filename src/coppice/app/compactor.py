@@ -13,11 +13,9 @@ from coppice.agent.run import reader_of
 from coppice.app.compaction_entry import Wish, draft_of, dropped_context, result_of
 from coppice.app.extensions.hooks import AfterCompact, Hooks, Stop, ask_hooks
 from coppice.app.models import Resolve, newest_reply
-from coppice.app.strategies import strategy_for
+from coppice.app.preview import Preview, preview_of
 from coppice.compaction.corrections import Corrections
-from coppice.compaction.cut import find_cut
 from coppice.compaction.estimate import estimate_message, estimate_request
-from coppice.compaction.remote import check_readable
 from coppice.compaction.said import newest_said
 from coppice.compaction.settings import CompactionSettings, Limits, limits_for
 from coppice.compaction.strategy import (
@@ -30,7 +28,6 @@ from coppice.compaction.strategy import (
     Retrying,
     Work,
 )
-from coppice.compaction.summary import items_of
 from coppice.compaction.tokens import ContextSize, context_size, what_is_large
 from coppice.compaction.triggers import (
     is_downshift,
@@ -92,18 +89,6 @@ class _Switch(NamedTuple):
 
     model: Model
     reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a compaction would do, without a model: counts of messages and tokens that go and stay."""
-
-    strategy: str
-    goes: int
-    stays: int
-    tokens_before: int
-    tokens_after: int
-    first_kept: EntryId | None
 
 
 class SessionCompactor:
@@ -344,19 +329,7 @@ class SessionCompactor:
             NothingToCompact, OpaqueContext: there is nothing it could do.
         """
         work = self._work(model, "manual", "standalone")
-        check_readable(work.view, model.info)
-        chosen = strategy_for(Wish(self.settings.strategy, strategy).strategy(work), model.info)
-        summary = (work.max_output or 0) // 2
-        if chosen.name != "summary":
-            users = sum(1 for _, message in work.view.pairs if isinstance(message, UserMessage))
-            return Preview(chosen.name, len(work.view.pairs) - users, users, work.tokens, summary, None)
-        items = items_of(work)
-        cut = find_cut(items, work.limits.keep)
-        if cut is None:
-            raise NothingToCompact("nothing to compact: all of the context is recent")
-        kept = items[cut.at :]
-        after = summary + sum(item.tokens for item in kept)
-        return Preview(chosen.name, cut.at, len(kept), work.tokens, after, kept[0].entry_id)
+        return preview_of(work, Wish(self.settings.strategy, strategy))
 
     # --- the work ----------------------------------------------------------------------------
 

@@ -176,8 +176,11 @@ def is_context(message: Message) -> TypeGuard[CustomMessage]:
 
 
 def with_context(kept: Sequence[Kept], context: Sequence[Kept]) -> list[Kept]:
-    """Kept messages with the context before the last of them (Codex's place for it in the middle of a turn)."""
-    return [*kept[:-1], *context, *kept[-1:]]
+    """Kept messages with the context before the last user message, without one at their end (Codex's place for it in
+    the middle of a turn)."""
+    users = [at for at, part in enumerate(kept) if isinstance(part.message, UserMessage)]
+    at = users[-1] if users else len(kept)
+    return [*kept[:at], *context, *kept[at:]]
 
 
 def _text_only(message: UserMessage) -> UserMessage | None:

@@ -19,6 +19,7 @@ from coppice.compaction.kept import (
     context_messages,
     every_user_message,
     held_message,
+    is_context,
     kept_user_messages,
     with_context,
 )
@@ -55,12 +56,27 @@ REFUSALS = re.compile(
 )
 """Words of a 400 that speaks of compaction and means that the server has none."""
 
+UNKNOWN_MODEL = re.compile(r"\bmodel\W+\S+ (does not exist|not found)|not_found_error\W+model:", re.IGNORECASE)
+
 UNSUPPORTED: set[tuple[str, str | None, str]] = set()
 """(provider, server, form) that a server of this process turned out not to offer; it is not asked again."""
 
 
 class NotOffered(CompactionFailed):
     """The provider (or this server) does not offer the endpoint."""
+
+
+class DoesNotFit(CompactionFailed):
+    """The conversation is too large even for the provider's own compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A good answer: by which form it came, and how often it was asked for again."""
+
+    form: str
+    compacted: Compacted
+    retries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +99,12 @@ class RemoteStrategy:
             raise CompactionFailed(
                 f"{self.name} takes no instructions; use --strategy summary or codex-inline with them"
             )
-        form, compacted = await _first_offered(model, forms, fitted(work), work)
+        asked = await _first_offered(model, forms, fitted(work), work)
+        compacted, form = asked.compacted, asked.form
         kept, opaque = _kept(work, compacted, form), _opaque_of(compacted)
         after = sum(work.measure(part.message) for part in kept)
         details: JsonObject = {"form": form, "binding": _binding_json(binding_of(work.model.info))}
+        details["retries"] = asked.retries
         if dropped := _dropped(compacted, form):
             details["droppedItems"] = dropped
         items = tuple(part.item for part in kept)
@@ -164,33 +182,31 @@ def check_readable(view: ContextView, info: ModelInfo) -> None:
 # --- asking ----------------------------------------------------------------------------------------
 
 
-async def _first_offered(
-    model: CompactingModel, forms: Sequence[str], request: Request, work: Work
-) -> tuple[str, Compacted]:
+async def _first_offered(model: CompactingModel, forms: Sequence[str], request: Request, work: Work) -> _Asked:
     """The answer of the first form that the server turns out to offer."""
     for form in forms[:-1]:
         try:
-            return form, await _ask(model, request, form, work)
+            return await _ask(model, request, form, work)
         except NotOffered:
             continue
-    return forms[-1], await _ask(model, request, forms[-1], work)
+    return await _ask(model, request, forms[-1], work)
 
 
 def is_not_offered(error: ProviderError) -> bool:
-    """Whether a failure says that the server has no such compaction."""
-    if error.status in (404, 405, 501):
-        return True
+    """Whether a failure says that the server has no such compaction. A model that is not there says nothing of it."""
     text = f"{error} {error.body}"
+    if error.status in (404, 405, 501):
+        return error.code != "model_not_found" and UNKNOWN_MODEL.search(text) is None
     return error.status == 400 and "compact" in text.lower() and REFUSALS.search(text) is not None
 
 
-async def _ask(model: CompactingModel, request: Request, form: str, work: Work) -> Compacted:
+async def _ask(model: CompactingModel, request: Request, form: str, work: Work) -> _Asked:
     attempt = 0
     while True:
         try:
-            return await model.compact(request, form, instructions=work.instructions)
+            return _Asked(form, await model.compact(request, form, instructions=work.instructions), attempt)
         except ContextOverflow as error:
-            raise CompactionFailed(f"the conversation is too large for {form}: {error}") from error
+            raise DoesNotFit(f"the conversation is too large for {form}: {error}") from error
         except ProviderError as error:
             if is_not_offered(error):
                 UNSUPPORTED.add((model.info.provider, model.info.base_url, form))
@@ -210,7 +226,7 @@ def fitted(work: Work) -> Request:
     """The request with outputs of tools replaced, newest first, until it fits the window; call ids stay.
 
     Raises:
-        CompactionFailed: it does not fit even then; nothing was sent.
+        DoesNotFit: not even then; nothing was sent.
     """
     window = work.limits.window
     size = estimate_request(work.request.system_prompt, work.request.messages, work.request.tools)
@@ -224,7 +240,7 @@ def fitted(work: Work) -> Request:
             size += estimate_message(messages[at]) - estimate_message(message)
             if size <= window:
                 return replace(work.request, messages=tuple(messages))
-    raise CompactionFailed(
+    raise DoesNotFit(
         f"the conversation does not fit the window of {window:,} tokens even without its tools' outputs; "
         "use --strategy summary, or go back in /tree"
     )
@@ -267,28 +283,29 @@ def _name_of(item: JsonObject) -> str:
 def _kept(work: Work, compacted: Compacted, form: str) -> list[Kept]:
     item = _opaque_of(compacted)
     blob = Kept(opaque_item(item), OpaqueMessage(item, binding_of(work.model.info)))
-    if form == "anthropic":  # the block comes first there; the newest user message stays behind it, word for word
-        return [blob, *kept_user_messages(work, work.settings.remote_user_tokens, images=True)[-1:]]
     if form == "openai-v1":
         kept = returned_messages(compacted.items, work)
     else:
         kept = kept_user_messages(work, work.settings.remote_user_tokens, images=True)
+    if form == "anthropic":  # the block comes first there; the newest user message stays behind it, word for word
+        kept = kept[-1:]
     if work.phase == "mid_turn":
         kept = with_context(kept, context_messages(work))
-    return [*kept, blob]
+    return [blob, *kept] if form == "anthropic" else [*kept, blob]
 
 
 def returned_messages(items: Sequence[JsonObject], work: Work) -> list[Kept]:
     """The user and assistant messages among the items a server returned; everything else is dropped (section 4.3).
 
     A user message that was sent as it is becomes a reference, and an earlier summary stays marked as one: the server
-    gives no ids, so text and order decide, newest first.
+    gives no ids, so text and order decide, newest first. What an extension declared as context has its own place.
     """
     sent = every_user_message(work)
+    context = {text_of(message.content) for _, message in work.view.pairs if is_context(message)}
     kept: list[Kept] = []
     for item in reversed(items):
         message = _message_in(item)
-        if message is None:
+        if message is None or (isinstance(message, UserMessage) and text_of(message.content) in context):
             continue
         same = _same(sent, work, message) if isinstance(message, UserMessage) else None
         kept.append(same or Kept(held_message(message), message))
