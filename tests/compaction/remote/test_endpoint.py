@@ -12,7 +12,7 @@ from coppice.format.messages import ImageBlock, TextBlock, UserMessage
 from tests.app.house import House
 from tests.compaction.remote.stage import BLOB, calling, remote, returned, said, talking, user_item
 from tests.compaction.stage import compactions, file_bytes, text
-from tests.fakes.openai_server import Compaction
+from tests.fakes.openai_server import Compaction, Message, Response
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +146,41 @@ async def test_instructions_are_refused_where_the_form_takes_none(house: House) 
         with pytest.raises(CompactionFailed, match="takes no instructions"):
             await talk.session.compact("keep the names")
         assert len(talk.server.requests) == 1
+
+
+@pytest.mark.case("C27")
+async def test_what_does_not_fit_is_condensed_inline_where_that_is_set(house: House) -> None:
+    settings = remote(8_000, auto=False, inline_fallback=True, reserve_tokens=1_000)
+    replies = (said("A1", 10), said("A2", 10), Response(content=(Message(("S1 of it",)),)))
+    async with talking(house, *replies, forms=V1, settings=settings) as talk:
+        await talk.session.prompt(text("U1", 10_000))
+        await talk.session.prompt("U2")
+        await talk.session.compact()
+        assert talk.details["strategy"] == "codex-inline"
+        assert any("codex-inline is used instead" in notice for notice in house.notices())
+
+
+async def test_declared_context_that_the_server_returns_is_kept_in_its_own_place_only(house: House) -> None:
+    settings = remote(20_000)
+    echo = (user_item("CONTEXT of a kind"), user_item("U1"))
+    full = Response(content=calling("c1", "small").content, input_tokens=17_000)
+    replies = (full, returned(*echo), said("A1", 3_000), returned(*echo), said("A2", 10))
+    async with talking(house, *replies, forms=V1, settings=settings, tools=[small]) as talk:
+        talk.session.session.append_custom_message_entry(
+            "rules", "CONTEXT of a kind", display=False, details={"context": True}
+        )
+        await talk.session.prompt("U1")
+        assert talk.sent() == ["CONTEXT", "U1", "C"]
+        await talk.session.compact()
+        assert talk.details["droppedContext"] == ["rules"]
+        await talk.session.prompt("U2")
+        assert talk.sent() == ["U1", "C", "U2"]
+
+
+async def test_a_preview_counts_what_would_stay_and_asks_nobody(house: House) -> None:
+    async with talking(house, said("A1"), said("A2"), forms=V1) as talk:
+        await talk.session.prompt(text("U1", 300))
+        await talk.session.prompt("U2")
+        seen = talk.session.preview_compaction()
+        assert (seen.strategy, seen.goes, seen.stays) == ("codex-remote", 2, 2)
+        assert len(talk.server.requests) == 2

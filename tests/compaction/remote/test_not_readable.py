@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from coppice.app.commands import Ask, ReadableSummaryUsed, find_command
 from coppice.app.extensions.hooks import BeforeCompact, Summary
 from coppice.compaction.prompts import prompt
 from coppice.compaction.remote import NotOffered
 from coppice.compaction.strategy import CompactionFailed, OpaqueContext
-from coppice.errors import CoppiceError
+from coppice.errors import CoppiceError, ProviderError, UsageError
 from coppice.format.events import CompactionEnd, CompactionStart
 from coppice.format.messages import CompactionSummaryMessage
 from coppice.providers.scripted import say
@@ -60,6 +61,17 @@ async def test_a_server_without_compaction_is_asked_once_and_it_is_told(
             with pytest.raises(NotOffered, match=why):
                 await talk.session.compact()
         assert (len(talk.server.requests), file_bytes(talk.session)) == (2, before)
+
+
+@pytest.mark.case("C30")
+async def test_a_model_that_is_not_there_says_nothing_of_compaction(house: House) -> None:
+    body = error_body("The model `gpt-9` does not exist or you do not have access to it.", "model_not_found")
+    async with talking(house, said("A1"), Response(status=404, error=body), blob()) as talk:
+        await talk.session.prompt("U1")
+        with pytest.raises(ProviderError, match="does not exist"):
+            await talk.session.compact()
+        await talk.session.compact()
+        assert len(compactions(talk.session)) == 1
 
 
 @pytest.mark.case("C30")
@@ -286,3 +298,16 @@ async def test_a_hooks_summary_does_not_replace_what_only_the_provider_reads(hou
         talk.session.hooks.before_compact.append(give)
         with pytest.raises(CompactionFailed):
             await talk.session.compact()
+
+
+@pytest.mark.case("C31")
+async def test_the_third_way_out_has_a_command(house: House) -> None:
+    async with talking(house, said("A1"), blob(), said("A2")) as talk:
+        await condensed(talk)
+        found = find_command("/compact readable")
+        assert found is not None
+        command, asked = found
+        outcome = await command.run(Ask(talk.session, asked))
+        assert outcome == ReadableSummaryUsed(compactions(talk.session)[0].id)
+        with pytest.raises(UsageError):
+            await command.run(Ask(talk.session, asked))

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from coppice.compaction.estimate import IMAGE_TOKENS
+from coppice.compaction.strategy import CompactionFailed
 from coppice.errors import CoppiceError
 from coppice.format.events import SummarizationRetryScheduled
 from coppice.format.messages import ImageBlock, TextBlock, UserMessage, text_of
 from tests.app.house import House
 from tests.compaction.remote.stage import BLOB, Reply, Talk, blob, calling, going_on, kinds_of, remote, said, talking
 from tests.compaction.stage import compactions, file_bytes, kinds, text
-from tests.fakes.openai_server import Message, Raw, Response
+from tests.fakes.openai_server import Message, Raw, Response, error_body
 
 pytestmark = pytest.mark.anyio
 
@@ -231,3 +232,46 @@ async def test_a_compaction_is_due_by_itself_where_the_limit_is_reached(house: H
         await talk.session.prompt("U2")
         assert [talk.sent(number) for number in (1, 2)] == [["U1", "A1", "trigger"], ["U1", "C", "U2"]]
         assert [entry.details["reason"] for entry in compactions(talk.session)] == ["threshold"]
+
+
+@pytest.mark.case("C28")
+async def test_a_conversation_that_is_too_large_is_not_asked_for_again(house: House) -> None:
+    """There is no loop that drops the oldest in this form (Codex has none either)."""
+    overflow = Response(status=400, error=error_body("too long", "context_length_exceeded"))
+    async with talking(house, said("A1"), overflow) as talk:
+        await talk.session.prompt("U1")
+        before = file_bytes(talk.session)
+        with pytest.raises(CompactionFailed, match="too large"):
+            await talk.session.compact()
+        assert (len(talk.server.requests), file_bytes(talk.session)) == (2, before)
+
+
+@pytest.mark.case("C29")
+async def test_huge_context_of_an_extension_takes_nothing_of_the_budget(house: House) -> None:
+    async with talking(house, said("A1"), blob(), settings=remote(remote_user_tokens=100)) as talk:
+        huge = text("CONTEXT", 5_000)
+        talk.session.session.append_custom_message_entry("rules", huge, display=False, details={"context": True})
+        await talk.session.prompt("U1")
+        await talk.session.compact()
+        assert kept(talk) == ["U1"]
+
+
+async def test_an_edit_made_later_counts_for_a_message_of_which_parts_are_kept(house: House) -> None:
+    parts = (TextBlock(text("U1", 300)), IMAGE, TextBlock(text("more", 2_000)))
+    async with talking(house, said("A1"), blob(), settings=remote(remote_user_tokens=IMAGE_TOKENS + 600)) as talk:
+        await talk.session.prompt(parts)
+        await talk.session.compact()
+        talk.session.session.append_context_edit(talk.replacement[0]["entry"], "U1 in short")
+        assert [m.content for m in talk.session.messages if isinstance(m, UserMessage)] == ["U1 in short"]
+
+
+async def test_an_edited_message_is_held_as_text_and_its_image_as_a_note(house: House) -> None:
+    async with talking(house, said("A1"), blob()) as talk:
+        await talk.session.prompt("U1")
+        entry_id = next(entry.id for entry in talk.session.session.get_branch() if "U1" in repr(entry))
+        talk.session.session.append_context_edit(entry_id, (TextBlock("U1 changed"), IMAGE))
+        await talk.session.compact()
+        assert kinds_of(talk.replacement) == ["message/of", "item"]
+        assert "U1 changed" in json.dumps(talk.details)
+        assert IMAGE.data not in json.dumps(talk.details)
+        assert "image left out" in json.dumps(talk.details)
