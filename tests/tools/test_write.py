@@ -13,6 +13,7 @@ from coppice.format.messages import TextBlock
 from coppice.tools.base import ToolResult
 from coppice.tools.files import exclusive
 from coppice.tools.write import WRITE
+from tests.plain_user import as_plain_user
 from tests.tools.bench import Bench
 
 pytestmark = pytest.mark.anyio
@@ -82,21 +83,23 @@ async def test_what_cannot_be_written_is_refused_and_left_alone(bench: Bench) ->
     assert sorted(os.listdir(bench.cwd)) == ["dir", "file", "pipe"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
 async def test_a_write_protected_file_is_refused(bench: Bench) -> None:
     path = bench.file("a.txt", "old")
     path.chmod(0o444)
-    with pytest.raises(ToolError, match=r"^Cannot write a.txt: the file is write-protected$"):
+    with (
+        as_plain_user(path, path.parent),
+        pytest.raises(ToolError, match=r"^Cannot write a.txt: the file is write-protected$"),
+    ):
         await bench.result(WRITE, {"path": "a.txt", "content": "x"})
     assert path.read_text() == "old"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
 async def test_a_file_in_a_directory_that_takes_no_new_files_is_written_in_place(bench: Bench) -> None:
     path = bench.file("dir/a.txt", "a longer old content")
     path.parent.chmod(0o555)
     try:
-        await bench.result(WRITE, {"path": "dir/a.txt", "content": "new"})
+        with as_plain_user(path, path.parent):
+            await bench.result(WRITE, {"path": "dir/a.txt", "content": "new"})
         assert path.read_text() == "new"
     finally:
         path.parent.chmod(0o755)

@@ -69,7 +69,7 @@ def real_target(path: Path, named: str) -> Path:
         raise ToolError(f"{named} is a directory")
     if not stat.S_ISREG(mode):
         raise ToolError(f"{named} is not a regular file")
-    if not os.access(target, os.W_OK):
+    if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ToolError(f"Cannot write {named}: the file is write-protected")
     return target
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from tests.interfaces.cli.command import Coppice, Ended
+from tests.plain_user import as_plain_user
 
 from coppice.format.messages import AssistantMessage, EntryId, TextBlock, ToolCall, ToolCallId, UserMessage
+from coppice.interfaces.cli.main import main
 from coppice.session.manager import CompactionDraft, SessionManager
 from coppice.session.writer import Setup
 
@@ -596,11 +598,18 @@ def test_what_is_not_there_is_refused_by_name(coppice: Coppice, branched: Sessio
     assert refused(coppice("sessions", "context", file, "--leaf", "ffffffff", "--json"), 1, "'ffffffff'")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_a_file_that_may_not_be_read_is_refused_by_name(coppice: Coppice, tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_is_refused_by_name(
+    setup: Setup, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = private_file(tmp_path / "closed.jsonl", session_lines(*chain(2)))
+    assert main(["sessions", "show", str(file)]) == 0  # loads all it needs while that may be read
+    capfd.readouterr()
     file.chmod(0)
-    assert refused(coppice("sessions", "show", str(file)), 1, f"{file}: cannot be opened")
+    with as_plain_user(file, tmp_path):
+        code = main(["sessions", "show", str(file)])
+    told = capfd.readouterr()
+    assert (code, told.out) == (1, "")
+    assert told.err == f"coppice: {file}: cannot be opened: Permission denied\n"
 
 
 def test_looking_changes_no_byte_no_time_and_makes_no_file(
