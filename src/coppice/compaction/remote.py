@@ -31,6 +31,7 @@ from coppice.format.messages import (
     CompactionSummaryMessage,
     JsonObject,
     JsonValue,
+    Message,
     OpaqueMessage,
     RequestMessage,
     TextBlock,
@@ -50,6 +51,9 @@ MAX_RETRIES = 2
 
 REWRITTEN = "[output left out: it was larger than the context that is left]"
 
+
+WRAPPERS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
+"""How Codex's user-role messages begin that carry a context and are not what a person said."""
 
 REFUSALS = re.compile(
     r"unknown|unsupported|unrecogni[sz]ed|not supported|not permitted|invalid value|no such|not found", re.IGNORECASE
@@ -105,7 +109,7 @@ class RemoteStrategy:
         after = sum(work.measure(part.message) for part in kept)
         details: JsonObject = {"form": form, "binding": _binding_json(binding_of(work.model.info))}
         details["retries"] = asked.retries
-        if dropped := _dropped(compacted, form):
+        if dropped := _dropped(compacted, form, kept):
             details["droppedItems"] = dropped
         items = tuple(part.item for part in kept)
         return Result(
@@ -267,17 +271,27 @@ def _readable(opaque: JsonObject, info: ModelInfo, items: Sequence[JsonObject]) 
     )
 
 
-def _dropped(compacted: Compacted, form: str) -> JsonObject:
+def _dropped(compacted: Compacted, form: str, kept: Sequence[Kept]) -> JsonObject:
     """How many of the items that came were left out, by their type or role."""
-    used = (*COMPACTION_TYPES, "user", "assistant") if form == "openai-v1" else COMPACTION_TYPES
-    names = [_name_of(item) for item in compacted.items]
-    return dict(Counter(name for name in names if name not in used))
+    came: Counter[str] = Counter(_kind_of(item) for item in compacted.items)
+    used: Counter[str] = Counter(COMPACTION_TYPES)
+    if form == "openai-v1":
+        used += Counter(_role_of(part.message) for part in kept)
+    return dict(came - used)
 
 
-def _name_of(item: JsonObject) -> str:
-    if item.get("type") in ("message", None):
-        return str(item.get("role")) if _message_in(item) is not None else f"{item.get('role')} (not kept)"
-    return str(item.get("type"))
+def _kind_of(item: JsonObject) -> str:
+    return str(item.get("role") if item.get("type") in ("message", None) else item.get("type"))
+
+
+def _role_of(message: Message) -> str:
+    match message:
+        case AssistantMessage():
+            return "assistant"
+        case UserMessage() | CompactionSummaryMessage():
+            return "user"
+        case _:
+            return ""
 
 
 def _kept(work: Work, compacted: Compacted, form: str) -> list[Kept]:
@@ -305,16 +319,19 @@ def returned_messages(items: Sequence[JsonObject], work: Work) -> list[Kept]:
     kept: list[Kept] = []
     for item in reversed(items):
         message = _message_in(item)
-        if message is None or (isinstance(message, UserMessage) and text_of(message.content) in context):
-            continue
-        same = _same(sent, work, message) if isinstance(message, UserMessage) else None
-        kept.append(same or Kept(held_message(message), message))
+        if isinstance(message, UserMessage):
+            said = text_of(message.content)
+            same = _same(sent, work, said)
+            if same is None and (said in context or said.lstrip().startswith(WRAPPERS)):
+                continue
+            kept.append(same or Kept(held_message(message), message))
+        elif message is not None:
+            kept.append(Kept(held_message(message), message))
     return kept[::-1]
 
 
-def _same(sent: list[Kept], work: Work, message: UserMessage) -> Kept | None:
+def _same(sent: list[Kept], work: Work, said: str) -> Kept | None:
     """What was sent with this text: the summary, or the newest message; that and what is newer is taken from the list."""
-    said = text_of(message.content)
     if said == COMPACTION_OPENING + work.earlier_summary + SUMMARY_CLOSING:
         summary = CompactionSummaryMessage(work.earlier_summary)
         return Kept(held_message(summary), summary)
@@ -330,7 +347,7 @@ def _message_in(item: JsonObject) -> RequestMessage | None:
     if item.get("type") not in ("message", None):
         return None
     text = _text_in(item.get("content"))
-    if not text or _is_wrapper(text):
+    if not text:
         return None
     match item.get("role"):
         case "user":
@@ -348,11 +365,3 @@ def _text_in(content: JsonValue) -> str:
         return ""
     parts: list[JsonValue] = content  # pyright: ignore[reportUnknownVariableType]  (JSON edge)
     return "\n".join(str(part["text"]) for part in parts if is_object(part) and isinstance(part.get("text"), str))
-
-
-_WRAPPERS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
-
-
-def _is_wrapper(text: str) -> bool:
-    """Whether a user-role text is one of the wrappers that carry a context, not what a person said."""
-    return text.lstrip().startswith(_WRAPPERS)

@@ -51,8 +51,8 @@ async def test_of_what_comes_back_messages_and_the_compaction_stay_and_the_rest_
         assert isinstance(prompt.message, UserMessage)
         assert talk.replacement[1]["message"]["content"] == [{"type": "text", "text": "A1 in short"}]
         assert talk.details["droppedItems"] == {
-            "developer (not kept)": 1,
-            "user (not kept)": 1,
+            "developer": 1,
+            "user": 1,
             "reasoning": 1,
             "function_call": 1,
             "function_call_output": 1,
@@ -84,6 +84,14 @@ async def test_an_image_that_was_sent_stays_by_reference_though_the_server_retur
         assert isinstance(context[0], UserMessage)
         assert context[0].content == (TextBlock("U1 see"), ImageBlock("aGk=", "image/png"))
         assert "aGk=" not in json.dumps(talk.details)
+
+
+async def test_what_a_person_said_stays_though_it_begins_like_a_wrapper(house: House) -> None:
+    said_so = "# AGENTS.md instructions are what I want to talk about"
+    async with talking(house, said("A1"), returned(user_item(said_so)), forms=V1) as talk:
+        await talk.session.prompt(said_so)
+        await talk.session.compact()
+        assert [list(item) for item in talk.replacement] == [["entry"], ["item"]]
 
 
 async def test_a_user_message_the_server_made_itself_is_held_as_text(house: House) -> None:
