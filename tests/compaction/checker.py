@@ -98,9 +98,9 @@ def _content(content: Content | tuple[object, ...]) -> str:
 def faults_in(request: Request, path: Path, *, is_summary: bool) -> list[str]:
     """What is wrong with a request for a path; a provider's item may stand at its beginning, like a summary."""
     messages = list(request.messages)
-    while messages and isinstance(messages[0], OpaqueMessage):
-        messages.pop(0)
-    faults = faults_of(messages) if messages or not request.messages else []
+    if messages and isinstance(messages[0], OpaqueMessage):
+        messages[0] = UserMessage("what a provider condensed")
+    faults = faults_of(messages)
     everything = msgspec.json.encode(request.messages).decode() + request.system_prompt
     found = tags([everything.replace("\\n", "\n")])
     faults += [f"{tag} is hidden and is sent" for tag in sorted(found & path.hidden)]

@@ -49,6 +49,13 @@ def test_a_cut_between_parallel_results_takes_all_of_them_along() -> None:
     assert find_cut(items("u1 c2 r r a1 u2 a2"), 350) == Cut(1)
 
 
+@pytest.mark.case("C35")
+@pytest.mark.parametrize("keep", [100, 200, 250, 300, 400])
+def test_what_was_steered_between_a_call_and_its_last_result_is_no_place_for_a_cut(keep: int) -> None:
+    cut = find_cut(items("u1 a1 c2 r u2 r"), keep)
+    assert cut in (Cut(1), Cut(2))
+
+
 def test_a_cut_at_a_user_message_splits_no_turn() -> None:
     assert find_cut(items("u1 a1 u2 a2"), 150) == Cut(2)
 

@@ -1,5 +1,6 @@
 """What keeps compaction from running in circles, and what counts as a full context."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ from coppice.format.messages import (
     UserMessage,
 )
 from coppice.providers.base import Request
-from coppice.providers.scripted import ScriptedReply, ScriptStep, call, fail, length, overflow, say
+from coppice.providers.scripted import ScriptedReply, ScriptStep, call, fail, length, overflow, say, stall
 from coppice.session.manager import SessionManager
-from tests.agent.stage import stored, user_ids
+from tests.agent.stage import started, stored, user_ids
 from tests.app.house import House
 from tests.compaction.stage import (
     CODEX,
@@ -384,3 +385,23 @@ async def test_a_bad_summary_before_a_prompt_leaves_the_prompt_waiting(house: Ho
         (waiting,) = session.pending_prompts()
         await session.send_pending(waiting.id)
         assert (shape(model.requests[-1].messages), session.pending_prompts()) == (["S1", "U2", "A2", "U3"], [])
+
+
+@pytest.mark.case("P19")
+@pytest.mark.parametrize("strategy", ["codex-inline", "summary"])
+async def test_a_summary_aborted_after_half_of_its_text_changes_nothing(house: House, strategy: str) -> None:
+    half = say("half of the summary").then(stall())
+    model = model_with(200_000, reply("A1", 3_000), reply("A2", 3_000), half, say("S1"))
+    async with house.enter(model=model, settings=compacting(strategy=strategy)) as session:
+        await session.prompt("U1")
+        await session.prompt("U2")
+        before = file_bytes(session)
+        compaction = await started(session.compact())
+        await model.wait_for_request(3)
+        await asyncio.sleep(0)
+        await session.abort()
+        with pytest.raises(CompactionFailed):
+            await compaction
+        assert file_bytes(session) == before
+        await session.compact()
+        assert len(compactions(session)) == 1

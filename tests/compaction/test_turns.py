@@ -182,6 +182,18 @@ async def test_a_report_kept_by_pis_strategy_does_not_count_after_the_compaction
         assert shape(model.requests[-1].messages) == ["S1", "U2", "A2", "U3", "A3", "U4"]
 
 
+@pytest.mark.case("C04")
+async def test_the_body_is_what_came_after_the_first_request_since_the_last_compaction(house: House) -> None:
+    used = [(60_000, 10), (79_800, 10), (80_100, 10), (61_000, 10), (80_000, 10)]
+    replies = [reply(f"A{at}", 3_000).with_usage(input_tokens=i, output_tokens=o) for at, (i, o) in enumerate(used)]
+    model = model_with(272_000, *replies[:3], say("S1"), *replies[3:])
+    settings = compacting(**CODEX, auto_limit=20_000, scope="body_after_prefix")
+    async with house.enter(model=model, settings=settings) as session:
+        for at in range(5):
+            await session.prompt(f"U{at}")
+        assert kinds(session) == [*["user", "assistant"] * 3, "compaction", *["user", "assistant"] * 2]
+
+
 @pytest.mark.case("C36")
 @pytest.mark.parametrize("strategy", ["codex-inline", "summary"])
 async def test_compact_while_a_call_is_open_aborts_the_run_first(house: House, strategy: str) -> None:
