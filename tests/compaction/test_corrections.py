@@ -119,3 +119,10 @@ def test_processes_that_learn_at_the_same_moment_leave_a_whole_file(tmp_path: Pa
     assert known
     assert {model: kept["ratio"] for model, kept in known.items()} == {model: pytest.approx(1.2) for model in known}
     assert list(stored(tmp_path).parent.glob(".*")) == []
+
+
+def test_the_first_replies_of_a_model_all_teach_and_later_ones_now_and_then(tmp_path: Path) -> None:
+    corrections = Corrections(tmp_path)
+    wanted = [number for number in range(1, 33) if corrections.wants_sample(MODEL)]
+    assert wanted == [1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32]
+    assert corrections.wants_sample(OTHER)

@@ -424,7 +424,7 @@ class SessionCompactor:
     def _learn(self, model: Model, reply: AssistantMessage) -> None:
         usage = reply.usage
         reported = usage.input + usage.cache_read + usage.cache_write
-        if not LEARN_FROM <= reported <= LEARN_TO:
+        if not LEARN_FROM <= reported <= LEARN_TO or not self._corrections.wants_sample(model.info.name):
             return
         session = self._agent.session
         leaf = session.get_leaf_id()

@@ -177,13 +177,16 @@ class Folded:
         return int(self.data.translate(_TABLES[name]), 2)
 
     def classes(self) -> dict[str, int]:
-        """Class -> its bit set, for the classes that may have characters here."""
-        sets = {name: self.bit_set(name) for name in _ALWAYS}
+        """Class -> its bit set, for the classes that have characters here."""
+        sets = {name: members for name in _ALWAYS if (members := self.bit_set(name))}
         if self.encoded is not None:
             sets |= {name: self.bit_set(name) for name in _SINGLE if any(byte in self.data for byte in _SINGLE[name])}
         return sets
 
 
+_FOLLOWERS: Final = {
+    before: [(after, f"{before} {after}") for one, after in PAIRS if one == before] for before, _ in PAIRS
+}
 _ALWAYS: Final = (*ASCII, "mark", "letter", "word", "not_a")
 _SINGLE: Final = {name: [bytes((byte,)) for byte in _MEMBERS[name]] for name in (*LEADS, *PREFIXES)}
 
@@ -217,10 +220,14 @@ def _measured(fold: Folded) -> Iterator[tuple[str, float]]:
     for name in COUNTED:
         if name in sets:
             yield f"each {name}", sets[name].bit_count()
-    for before, after in PAIRS:
-        if before in sets and after in sets:
-            yield f"{before} {after}", ((sets[before] >> 1) & sets[after]).bit_count()
-    yield "digits", _digit_groups(sets["digit"])
+    for before, followers in _FOLLOWERS.items():
+        if before in sets:
+            after_it = sets[before] >> 1
+            for after, name in followers:
+                if after in sets:
+                    yield name, (after_it & sets[after]).bit_count()
+    if "digit" in sets:
+        yield "digits", _digit_groups(sets["digit"])
     if fold.encoded is not None and "han" in sets:
         yield "traditional", sum(fold.encoded.count(character) for character in TRADITIONAL)
 

@@ -24,6 +24,11 @@ LEAST_TOKENS: Final = 500
 """Tokens of a request, estimated and reported, from which it is a sample (ours): below, what the provider adds itself
 is most of it."""
 
+FIRST_REPLIES: Final = 8
+ONE_IN: Final = 8
+"""The first replies of a model in a process are all samples, then one in so many (ours): to estimate a whole request takes
+10 ms and more."""
+
 MOST_BYTES: Final = 1 << 20
 """A larger file is not ours and is not read."""
 
@@ -48,6 +53,12 @@ class Corrections:
         self._home = home
         self._path = home / "cache" / "token-corrections.json"
         self._known = _read(self._path)
+        self._replies: dict[str, int] = {}
+
+    def wants_sample(self, model_name: str) -> bool:
+        """Whether the reply that just came should be learned from; to be asked once for each reply of the model."""
+        count = self._replies[model_name] = self._replies.get(model_name, 0) + 1
+        return count <= FIRST_REPLIES or count % ONE_IN == 0
 
     def ratio(self, model_name: str) -> float:
         """What to multiply an estimate by for this model (``provider/id``); 1 while nothing is known of it."""
