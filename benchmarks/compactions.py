@@ -1,4 +1,4 @@
-"""A session of 2,000 turns with a window of 32,768 tokens, under each strategy and both triggers.
+"""A session of 2,000 turns with a window of 32,768 tokens, under each strategy and both triggers (pi, codex).
 
 Here: that it runs to its end, how often it is compacted, what is sent, and that neither a compaction nor a turn costs
 more because the session is old. Not here: what summaries are worth; the model plays a part and reads nothing.
@@ -8,9 +8,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -120,17 +118,12 @@ class Watch:
 
 
 def figures(scale: Scale) -> Iterator[Figure]:
-    """Four figures for each strategy under each trigger; two sessions run at a time."""
-    ways = [(strategy, trigger, scale.count(TURNS)) for strategy in STRATEGIES for trigger in TRIGGERS]
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        for (strategy, trigger, _), (sent, watch) in zip(ways, pool.map(_measured, ways), strict=True):
-            yield from _figures_of(f"{strategy}, trigger {trigger}", sent, watch, scale)
-
-
-def _measured(way: tuple[StrategyName, TriggerName, int]) -> "tuple[list[int], Watch]":
-    strategy, trigger, turns = way
-    model, watch = asyncio.run(run_session(strategy, trigger, turns))
-    return model.sent, watch
+    """Four figures for each strategy under each trigger."""
+    turns = scale.count(TURNS)
+    for strategy in STRATEGIES:
+        for trigger in TRIGGERS:
+            model, watch = asyncio.run(run_session(strategy, trigger, turns))
+            yield from _figures_of(f"{strategy}, {trigger}", model.sent, watch, scale)
 
 
 async def run_session(
@@ -160,13 +153,13 @@ def _figures_of(name: str, sent: list[int], watch: Watch, scale: Scale) -> Itera
     largest = Spread.of([float(max(sent))])
     yield Figure(f"{name}: largest request", "tokens", largest, None, Bar(WINDOW), note)
     bar = scale.bar(GROWTH, "ratio")
-    yield _ends("a compaction", "ms", watch.compactions, bar, MILLI)
-    yield _ends("a turn", "ms", watch.turns, bar, MILLI)
-    yield _ends("tokens sent for a turn", "", [float(tokens) for tokens in watch.tokens], bar)
+    yield _ends(f"{name}: a compaction", "ms", watch.compactions, bar, MILLI)
+    yield _ends(f"{name}: a turn", "ms", watch.turns, bar, MILLI)
+    yield _ends(f"{name}: sent in a turn", "tokens", [float(tokens) for tokens in watch.tokens], bar)
 
 
-def _ends(what: str, unit: str, values: list[float], bar: Bar | None, factor: float = 1) -> Figure:
+def _ends(name: str, unit: str, values: list[float], bar: Bar | None, factor: float = 1) -> Figure:
     """The last tenth of some values beside the first."""
     tenth = max(len(values) // 10, 1)
     first, last = Spread.of(values[:tenth], factor), Spread.of(values[-tenth:], factor)
-    return Figure(f"  {what}, last tenth", unit, last, Reference("first tenth", first), bar)
+    return Figure(f"{name}, last tenth", unit, last, Reference("first tenth", first), bar)
