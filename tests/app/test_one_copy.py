@@ -103,12 +103,14 @@ async def long_talk(house: House) -> tuple[AgentSession, ScriptedModel]:
     return session, model
 
 
+@pytest.mark.slow
 async def test_after_a_turn_nothing_holds_a_second_copy_of_the_conversation(tmp_path: Path) -> None:
     session, model = await long_talk(House.at(tmp_path))
     assert holders(session.session, allowed_by_name(session, model)) == []
     await session.close()
 
 
+@pytest.mark.slow
 async def test_the_walk_finds_a_listener_that_keeps_the_messages(tmp_path: Path) -> None:
     house = House.at(tmp_path)
     kept: list[Message] = []
@@ -126,6 +128,7 @@ async def test_the_walk_finds_a_listener_that_keeps_the_messages(tmp_path: Path)
     await session.close()
 
 
+@pytest.mark.slow
 async def test_the_walk_finds_tuples_and_dicts_too_and_the_recording_if_it_were_not_allowed(tmp_path: Path) -> None:
     session, model = await long_talk(House.at(tmp_path))
     messages = session.messages

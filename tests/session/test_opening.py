@@ -170,6 +170,7 @@ def test_whatever_stands_in_a_field_the_session_opens_answers_and_forks(
 # --- torn tails ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.case("P01")
 @pytest.mark.parametrize("text", ["plain", "äöü€😀 \u2028"])
 def test_a_file_cut_at_any_byte_of_its_last_line_goes_on(text: str, tmp_path: Path, setup: Setup) -> None:

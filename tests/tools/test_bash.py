@@ -105,6 +105,7 @@ async def test_a_timeout_that_is_no_time_is_refused(bench: Bench, timeout: objec
     assert os.listdir(bench.cwd) == []
 
 
+@pytest.mark.slow
 async def test_a_timeout_ends_grandchildren_that_ignore_sigterm(bench: Bench) -> None:
     bench.file("stubborn.sh", STUBBORN)
     command = "bash stubborn.sh & echo begun; . ./stubborn.sh"
@@ -175,6 +176,7 @@ async def test_a_background_process_that_keeps_the_output_open_does_not_keep_the
     os.kill(pids_in(bench)[0], 9)
 
 
+@pytest.mark.slow
 async def test_a_background_process_that_never_stops_printing_does_not_keep_the_call(bench: Bench) -> None:
     command = "(while echo y; do sleep 0.01; done) & echo started"
     result = await asyncio.wait_for(bench.result(BASH, {"command": command}), 20)

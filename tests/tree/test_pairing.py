@@ -20,7 +20,7 @@ from coppice.format.messages import (
     UserMessage,
     text_of,
 )
-from coppice.tree.pairing import IMAGE_LEFT_OUT, INTERRUPTED, Reader, bash_text
+from coppice.tree.pairing import BEGINNING_GONE, IMAGE_LEFT_OUT, INTERRUPTED, Reader, bash_text
 from tests.session.build import Fields, assistant, call, compaction, entry, label, message, result, user
 from tests.tree.strict import violations
 from tests.tree.world import READER, World
@@ -288,4 +288,18 @@ def test_of_two_calls_with_one_id_in_a_reply_only_the_first_is_sent() -> None:
     world = World([user("u1", None), assistant("a1", "u1", "a1", call("c1"), call("c1")), result("r1", "a1", "c1")])
     sent = world.sent("r1")
     assert told(sent) == ["u1", "a1", "c1=r1"]
+    assert violations(sent) == []
+
+
+def test_a_request_never_begins_with_a_reply() -> None:
+    world = World(
+        [
+            user("u1", None),
+            assistant("a1", "u1", "a1", call("c1")),
+            result("r1", "a1", "c1"),
+            entry("context_edit", "e1", "r1", targetId="u1", replacement=None),
+        ]
+    )
+    sent = world.sent("e1")
+    assert told(sent) == [BEGINNING_GONE, "a1", "c1=r1"]
     assert violations(sent) == []

@@ -41,6 +41,9 @@ INTERRUPTED = "The tool call was interrupted before it gave a result. It was not
 
 IMAGE_LEFT_OUT = "[image left out: this model takes no images]"
 
+BEGINNING_GONE = "[the beginning of this conversation is not in the context]"
+"""Stands first where the context begins with a reply: what came before it was hidden, or never was."""
+
 COMPACTION_OPENING = "What was said before this point was condensed into this summary:\n\n<summary>\n"
 BRANCH_OPENING = "The user came back from another branch of this conversation. Summary of that branch:\n\n<summary>\n"
 SUMMARY_CLOSING = "\n</summary>"
@@ -88,6 +91,8 @@ def request_messages(
                 pass  # results stand with their turn; our own system prompt is sent; nobody knows the rest
             case _:
                 assert_never(message)
+    if sent and isinstance(sent[0], AssistantMessage):  # providers refuse a conversation that the model begins
+        sent.insert(0, UserMessage((TextBlock(BEGINNING_GONE),), sent[0].timestamp))
     return tuple(sent)
 
 

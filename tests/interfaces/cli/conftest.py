@@ -1,4 +1,4 @@
-"""A home and a project for commands to run in."""
+"""A home and a project for commands to run in. Tests that start the command are slow: together they take a minute."""
 
 from pathlib import Path
 
@@ -26,3 +26,9 @@ def project(tmp_path: Path) -> Path:
 def coppice(setup: Setup, project: Path) -> Coppice:
     """The command."""
     return Coppice(setup.home, project)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "interfaces/cli" in item.path.as_posix() and item.path.name != "test_printable.py":
+            item.add_marker(pytest.mark.slow)
