@@ -371,7 +371,10 @@ _TABLE = (
     Command("thinking", "/thinking [LEVEL]", "show or switch the thinking level", _thinking),
     Command("tools", "/tools [A,B|none]", "show or choose the tools the model is offered", _tools),
     Command(
-        "compact", "/compact [TEXT|undo]", "condense the context; --strategy NAME, --preview; TEXT: wishes", _compact
+        "compact",
+        "/compact [TEXT|undo|readable]",
+        "condense the context; --strategy NAME, --preview; TEXT: wishes",
+        _compact,
     ),
     Command("help", "/help", "this list", _help),
     Command("quit", "/quit", "leave", _quit),

@@ -211,7 +211,7 @@ class SessionCompactor:
         try:
             await self._compact(self._work(model, reason, "mid_turn"), strategy=None, will_retry=True)
         except (CompactionFailed, ProviderError) as error:
-            self._tell(f"{error}. {self._too_large('the context is full')}")
+            self._tell(self._too_large(f"{error}; the context is full"))
             return False
         return True
 
@@ -384,10 +384,10 @@ class SessionCompactor:
             raise
         self._tell_losses(work, result)
         about = (work.reason, work.phase, result.strategy, work.tokens)
-        end = CompactionEnd(*about, result.tokens_after, entry_id, result.summary, will_retry=will_retry)
-        self._agent.emit(end)
-        self._count(work, result)
-        await self._after(AfterCompact(entry_id, work.reason, result.strategy, work.tokens, result.tokens_after))
+        after = self.size(work.model).tokens  # as the next request has it, system prompt and tools included
+        self._agent.emit(CompactionEnd(*about, after, entry_id, result.summary, will_retry=will_retry))
+        self._count(work, after)
+        await self._after(AfterCompact(entry_id, work.reason, result.strategy, work.tokens, after))
         return entry_id
 
     def _tell_losses(self, work: Work, result: Result) -> None:
@@ -404,9 +404,9 @@ class SessionCompactor:
                 "it was discarded"
             )
 
-    def _count(self, work: Work, result: Result) -> None:
+    def _count(self, work: Work, tokens_after: int) -> None:
         limit = limit_of(work.limits)
-        if limit is not None and result.tokens_after >= limit:
+        if limit is not None and tokens_after >= limit:
             self._guard.no_progress += 1
         else:
             self._guard.no_progress, self._guard.useless_at = 0, None

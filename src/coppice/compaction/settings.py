@@ -30,8 +30,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unk
 
     ``auto``: compact by itself; off means off, on overflow too. ``strategy`` and ``trigger`` are independent.
     ``auto_limit`` is Codex's configured limit, ``scope`` what it is compared with. ``inline_fallback`` allows
-    codex-inline where a provider turns out not to offer its own compaction. ``any_model`` lets another model of the
-    same provider, server and account read opaque items.
+    codex-inline where a provider turns out not to offer its own compaction.
     """
 
     auto: bool = True
