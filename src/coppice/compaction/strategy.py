@@ -28,6 +28,10 @@ Reason = Literal["manual", "threshold", "overflow", "downshift", "length", "hash
 Phase = Literal["standalone", "pre_turn", "mid_turn"]
 
 
+UNKNOWN_OUTPUT = 4_096
+"""What a summary may take where the window is unknown, in tokens: a local server's window may be small (our choice)."""
+
+
 class CompactionFailed(CoppiceError):
     """A compaction gave nothing that could be used; nothing was stored and nothing changed."""
 
@@ -114,6 +118,8 @@ class Work:
     def max_output(self) -> int | None:
         """What a summary may take: most of the reserve, at most what the model can put out (tokens)."""
         wanted = min(max(self.limits.reserve * 4 // 5, 256), max(self.limits.reserve, 1))
+        if self.limits.window is None:
+            wanted = min(wanted, UNKNOWN_OUTPUT)
         most = self.model.info.max_output
         return wanted if most is None else min(wanted, most)
 
