@@ -43,7 +43,7 @@ from coppice.format.messages import (
     UserMessage,
     text_of,
 )
-from coppice.providers.base import ModelInfo, Request
+from coppice.providers.base import ModelInfo, Request, ToolSchema
 from coppice.providers.overflow import is_overflow
 
 OVERFLOW_WORDING = "prompt is too long: 200001 tokens > 200000 maximum"
@@ -364,9 +364,15 @@ def _message_length(message: RequestMessage) -> int:
             assert_never(message)
 
 
+def _tool_length(tool: ToolSchema) -> int:
+    return len(tool.name) + len(tool.description) + len(encode(tool.parameters))
+
+
 def usage_by_length(request: Request, blocks: tuple[AssistantBlock, ...]) -> Usage:
-    """Usage in tokens, `CHARACTERS_PER_TOKEN` each, rounded up: system prompt and messages in, blocks out."""
-    sent = len(request.system_prompt) + sum(map(_message_length, request.messages))
+    """Usage in tokens, `CHARACTERS_PER_TOKEN` each, rounded up: system prompt, tools and messages in, blocks out."""
+    sent = (
+        len(request.system_prompt) + sum(map(_message_length, request.messages)) + sum(map(_tool_length, request.tools))
+    )
     said = sum(map(_block_length, blocks))
     tokens_in, tokens_out = -(-sent // CHARACTERS_PER_TOKEN), -(-said // CHARACTERS_PER_TOKEN)
     return Usage(input=tokens_in, output=tokens_out, total_tokens=tokens_in + tokens_out)

@@ -16,6 +16,10 @@ LONG = "All about the first thing. " * 60
 STALL: JsonObject = {"stall": True}
 
 
+IN_TWO_PARTS = [text("THE FIRST HALF"), text("THE SUMMARY")]
+"""In a window of 2,000 tokens the history below does not fit one summary request."""
+
+
 def talked(coppice: Coppice, turns: int = 3) -> Chat:
     """A session of some turns with long replies. It keeps little, so that a short session has something to condense."""
     chat = Chat(coppice)
@@ -127,7 +131,7 @@ def test_a_summary_request_that_is_tried_again_says_so(coppice: Coppice) -> None
 def test_an_automatic_compaction_is_told_on_standard_error_and_the_answer_follows(coppice: Coppice) -> None:
     chat = talked(coppice)
     path = coppice.home.parent / "small.json"
-    script = {"replies": [text("THE SUMMARY"), text("The answer.")], "model": {"contextWindow": 1200}}
+    script = {"replies": [*IN_TWO_PARTS, text("The answer.")], "model": {"contextWindow": 2000}}
     path.write_text(json.dumps(script))
     done = chat.say("-c", "-p", "--model", f"scripted/{path}", "and now?")
     (entry,) = compactions(chat.sessions()[0])
@@ -217,8 +221,8 @@ def test_a_prompt_whose_compaction_comes_to_nothing_is_offered_at_once_and_answe
 ) -> None:
     chat = talked(coppice)
     path = coppice.home.parent / "small.json"
-    replies = [text("") if how == "fails" else STALL, text("THE SUMMARY"), text("The answer.")]
-    path.write_text(json.dumps({"replies": replies, "model": {"contextWindow": 1200}}))
+    replies = [text("") if how == "fails" else STALL, *IN_TWO_PARTS, text("The answer.")]
+    path.write_text(json.dumps({"replies": replies, "model": {"contextWindow": 2000}}))
     with terminal(needs_program("tmux"), coppice, "-c", "--model", f"scripted/{path}") as shown:
         shown.wait("]>")
         shown.type("and now?", "Enter")
