@@ -277,15 +277,21 @@ class SessionManager:
 
     def get_tree(self) -> "list[TreeNode]":
         """The whole tree, leaf markers left out: its roots, each with its children."""
-        index = self.index
-        nodes = [TreeNode(i, Kind(k), self.get_label(i), []) for i, k in zip(index.ids, index.kinds, strict=True)]
+        index, labels = self.index, self.index.facts.labels
+        kinds, parents, marker = index.kinds, index.parents, int(Kind.LEAF)
+        named = {int(kind): kind for kind in Kind}
+        nodes = [TreeNode(i, named[k], None, []) for i, k in zip(index.ids, kinds, strict=True)]
+        for entry_id, label in labels.items():
+            at = index.by_id.get(entry_id)
+            if at is not None:
+                nodes[at] = nodes[at]._replace(label=label.text)
         roots: list[TreeNode] = []
-        for ordinal, parent in enumerate(index.parents):
+        for node, kind, parent in zip(nodes, kinds, parents, strict=True):
             above = parent
-            while above != NONE and index.kinds[above] == Kind.LEAF:  # what Pi hung on a marker hangs on its target
-                above = index.parents[above]
-            if index.kinds[ordinal] != Kind.LEAF:
-                (roots if above == NONE else nodes[above].children).append(nodes[ordinal])
+            while above != NONE and kinds[above] == marker:  # what Pi hung on a marker hangs on its target
+                above = parents[above]
+            if kind != marker:
+                (roots if above == NONE else nodes[above].children).append(node)
         return roots
 
     def entries(self) -> Iterator[Entry]:
