@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coppice.agent.listeners import Listeners
 from coppice.agent.loop import close_turn, run_until_finished
 from coppice.agent.queues import Kind, Queues
 from coppice.agent.run import Compactor, Options, Run
@@ -98,7 +99,7 @@ class Agent:
         self.session = session
         self.kit = kit
         self.queues = Queues(session)
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners[AgentEvent]()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -113,18 +114,11 @@ class Agent:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear every event from now on; call what is returned to stop."""
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._listeners.subscribe(listener)
 
     def emit(self, event: AgentEvent) -> None:
         """Tell every listener."""
-        for listener in tuple(self._listeners):
-            listener(event)
+        self._listeners.tell(event)
 
     # --- running -----------------------------------------------------------------------------
 

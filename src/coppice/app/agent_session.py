@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from coppice.agent.agent import Agent, Kit
+from coppice.agent.listeners import Listeners
 from coppice.agent.queues import Kind as QueueKind
 from coppice.app.branching import Move, ask_before, leave_with_summary
 from coppice.app.compactor import Preview, SessionCompactor
@@ -87,7 +88,7 @@ class AgentSession:
         self._wishes = wishes = wishes or Wishes()
         self.settings = settings if settings is not None else load_settings(session.setup.home)
         self._resolve = wishes.resolve or resolver(wishes.base_url or self.settings.base_url)
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners[SessionEvent]()
         self._command: UserCommand | None = None
         tools = _tools(self.settings.tools if wishes.tools is None else wishes.tools)
         kit = Kit(tools=tools, options=self.settings.options())
@@ -171,19 +172,12 @@ class AgentSession:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear every event from now on, also after the session was switched; call what is returned to stop."""
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._listeners.subscribe(listener)
 
     def _hear(self, event: SessionEvent) -> None:
         if isinstance(event, TurnEnd) and self.settings.sync == "turn":
             self.session.sync()
-        for listener in tuple(self._listeners):
-            listener(event)
+        self._listeners.tell(event)
 
     def report_notices(self) -> None:
         """Tell the listeners what the session has to say: damage, a second writer, a file that goes on elsewhere."""
