@@ -51,7 +51,6 @@ SINGLE_ROOMS = {
     "sqlite3": ("session/catalogue.py",),
     "textual": ("interfaces/tui/",),
     "acp": ("interfaces/acp/",),
-    "rich": ("interfaces/",),
 }
 """Library -> the only places that import it."""
 
@@ -59,7 +58,6 @@ LATE_IMPORTS = {
     ("__main__.py", "coppice.interfaces.cli.main"): "`coppice --version` loads nothing else",
     ("interfaces/cli/", "coppice.interfaces"): "a subcommand is loaded when it is asked for",
     ("interfaces/cli/", "coppice.app"): "a subcommand that lists sessions needs no agent",
-    ("interfaces/cli/", "rich"): "only print mode at a terminal draws",
     ("providers/catalogue.py", "coppice.providers"): "a model is loaded when it is asked for",
     ("providers/", "genai_prices"): "only a model whose window is not known needs its data",
     ("providers/pydantic_ai", "pydantic_ai"): "0.75 s, and only a model call needs it",
