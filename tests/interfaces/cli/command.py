@@ -1,6 +1,7 @@
 """Running `coppice` as a user does: a new process, its own home, no terminal. Nothing here asserts."""
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,10 @@ from pathlib import Path
 import coppice
 
 SOURCE = Path(coppice.__file__).parents[1]
+
+
+STARTED = shlex.join([sys.executable, "-m", "coppice"])
+"""How the tests start the command; commands that it prints begin so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import signal
 import pytest
 from tests.conftest import NeedsProgram
 from tests.interfaces.cli.chatting import Chat, bash, said_in, session_id, text, wait_for
-from tests.interfaces.cli.command import Coppice
+from tests.interfaces.cli.command import STARTED, Coppice
 from tests.interfaces.cli.terminal import terminal
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def test_prompt_tool_tree_move_and_a_second_branch(coppice: Coppice, needs_progr
         shown.type("/quit", "Enter")
         end = shown.wait("exit code 0")
     (file,) = chat.sessions()
-    assert f"resume with: coppice --session {session_id(file)}" in end
+    assert f"resume with: {STARTED} --session {session_id(file)}" in end
     assert [content for role, content in said_in(file) if role == "user"] == ["start here", "start here again"]
     assert [len(messages) for messages in chat.sent()] == [1, 3, 1]
 
@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_at_each_failing_turn_and_at_the_end(coppice: Coppic
         shown.type("/quit", "Enter")
         end = shown.wait("exit code 0")
     assert "not stored, and gone with this process: the " in end
-    assert f"what was stored before: coppice --session {session_id(file)}" in end
+    assert f"what was stored before: {STARTED} --session {session_id(file)}" in end
     assert file.read_bytes().startswith(before)
 
 
@@ -164,4 +164,4 @@ def test_sigterm_at_the_prompt_leaves_with_the_way_back(coppice: Coppice, needs_
         shown.wait("]>")
         shown.signal(signal.SIGTERM)
         end = shown.wait("exit code 143")
-    assert "resume with: coppice --session" in end
+    assert f"resume with: {STARTED} --session" in end

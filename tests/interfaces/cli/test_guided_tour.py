@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.interfaces.cli.chatting import Chat
-from tests.interfaces.cli.command import Coppice
+from tests.interfaces.cli.command import STARTED, Coppice
 
 
 def comparable(text: str) -> str:
@@ -25,7 +25,8 @@ def test_the_tour_is_the_same_each_time_and_its_commands_work(coppice: Coppice) 
         assert comparable(done.out) == comparable(again.out)
         assert done.out.count("← you are here") == 1
         assert "[before the edit]" in done.out
-        commands = [shlex.split(line)[1:] for line in done.out.splitlines() if line.startswith("  coppice ")]
+        begun = f"  {STARTED} "
+        commands = [shlex.split(line.removeprefix(begun)) for line in done.out.splitlines() if line.startswith(begun)]
         assert [command[0] for command in commands] == ["sessions", "sessions", "--session"]
         assert [chat.say(*command).code for command in commands[:2]] == [0, 0]
         assert chat.say(*commands[2], "-p", "/tree").out.count("●") == 20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.interfaces.cli.chatting import Chat, bash, events_until, said_in, session_id, text, wait_for
-from tests.interfaces.cli.command import Coppice
+from tests.interfaces.cli.command import STARTED, Coppice
 
 INTERRUPTED = "The tool call was interrupted before it gave a result. It was not run again; its effects are unknown."
 
@@ -79,7 +79,7 @@ def test_a_signal_settles_the_run_and_every_call_has_a_result(coppice: Coppice, 
     out, err = process.communicate(timeout=20)
     (file,) = chat.sessions()
     assert (process.returncode, out) == (128 + number, b"")
-    assert err.decode().splitlines()[-1] == f"coppice: resume with: coppice --session {session_id(file)}"
+    assert err.decode().splitlines()[-1] == f"coppice: resume with: {STARTED} --session {session_id(file)}"
     assert b"Traceback" not in err
     assert [role for role, _ in said_in(file)] == ["user", "assistant", "toolResult", "toolResult"]
     assert all("interrupted" in str(content) for role, content in said_in(file) if role == "toolResult")
@@ -112,7 +112,7 @@ def test_a_full_disk_is_told_at_the_failing_turn_and_what_is_missing_at_the_end(
         assert (done.code, done.out, "Traceback" in done.err) == (1, "", False)
         assert any("not stored" in line and file.name in line for line in lines[:-2])
         assert lines[-2].startswith("coppice: not stored, and gone with this process: the ")
-        assert lines[-1] == f"coppice: what was stored before: coppice --session {session_id(file)}"
+        assert lines[-1] == f"coppice: what was stored before: {STARTED} --session {session_id(file)}"
     assert file.read_bytes().startswith(before)
     after = chat.say("-c", "-p", "--model", chat.script(text("room again")), "three")
     assert (after.code, after.out) == (0, "room again\n")

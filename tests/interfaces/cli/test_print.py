@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tests.interfaces.cli.chatting import Chat, bash, entries_of, said_in, session_id, text
-from tests.interfaces.cli.command import Coppice
+from tests.interfaces.cli.command import STARTED, Coppice
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
@@ -13,7 +13,7 @@ PNG = base64.b64decode(
 
 
 def resume_line(path: Path) -> str:
-    return f"coppice: resume with: coppice --session {session_id(path)}\n"
+    return f"coppice: resume with: {STARTED} --session {session_id(path)}\n"
 
 
 def test_the_final_reply_is_on_standard_output_and_tools_and_the_way_back_on_standard_error(coppice: Coppice) -> None:

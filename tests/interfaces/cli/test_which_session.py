@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.interfaces.cli.chatting import Chat, bash, entries_of, events_until, said_in, session_id, text
-from tests.interfaces.cli.command import Coppice
+from tests.interfaces.cli.command import STARTED, Coppice
 
 
 def asked(chat: Chat, prompt: str, *words: str, reply: str = "ok", cwd: Path | None = None) -> str:
@@ -52,7 +52,7 @@ def test_a_beginning_of_an_id_names_a_session_or_says_which_it_could_be(coppice:
 def test_the_resume_line_opens_the_same_session(coppice: Coppice, tmp_path: Path) -> None:
     chat = Chat(coppice)
     for words in ((), ("--session-dir", str(tmp_path / "else where"))):
-        line = asked(chat, "one", *words).splitlines()[-1].removeprefix("coppice: resume with: coppice ")
+        line = asked(chat, "one", *words).splitlines()[-1].removeprefix(f"coppice: resume with: {STARTED} ")
         again = chat.say("-p", "--model", chat.script(text("ok")), *shlex.split(line), "two", cwd=tmp_path)
         assert again.code == 0
         assert again.err.splitlines()[-1].endswith(line)

@@ -12,7 +12,7 @@ from pathlib import Path
 from coppice.app.agent_session import AgentSession, Wishes
 from coppice.app.commands import COMMANDS, Ask
 from coppice.errors import UsageError
-from coppice.interfaces.cli.leaving import resume_command
+from coppice.interfaces.cli.leaving import own_command, resume_command
 from coppice.interfaces.cli.outcome_lines import outcome_lines
 from coppice.interfaces.cli.output import line_width, write_line
 from coppice.interfaces.cli.status_line import StatusLine
@@ -88,8 +88,8 @@ async def _show(session: AgentSession, project: Path) -> int:
     identity = session.session.session_id
     _tell("Look at it, and go on with it:")
     for line in (
-        f"coppice sessions tree {identity}",
-        f"coppice sessions show {identity}",
+        shlex.join([*own_command(), "sessions", "tree", identity]),
+        shlex.join([*own_command(), "sessions", "show", identity]),
         resume_command(session.session, None) or "",
     ):
         write_line(f"  {line}")

@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,10 +18,19 @@ def resume_command(session: SessionManager, directory: Path | None) -> str | Non
     path = session.session_file
     if path is None or not session.is_stored:
         return None
-    words = ["coppice", "--session", session.session_id]
-    if not _finds(session.session_id, path, session.setup):
-        words[2] = str(path)
-    return shlex.join([*words, "--session-dir", str(directory)] if directory is not None else words)
+    named = session.session_id if _finds(session.session_id, path, session.setup) else str(path)
+    where = [] if directory is None else ["--session-dir", str(directory)]
+    return shlex.join([*own_command(), "--session", named, *where])
+
+
+def own_command() -> list[str]:
+    """How this program was started, so that a command that is printed can be typed as it stands."""
+    started = sys.argv[0]
+    if os.path.basename(started) != "coppice":
+        return [sys.executable, "-m", "coppice"]
+    found = shutil.which("coppice")
+    is_on_path = found is not None and os.path.exists(started) and os.path.samefile(found, started)
+    return ["coppice"] if is_on_path else [started]
 
 
 def _finds(session_id: str, path: Path, setup: Setup) -> bool:
