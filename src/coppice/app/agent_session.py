@@ -162,6 +162,21 @@ class AgentSession:
         return self._settle_model()[0]
 
     @property
+    def model_name(self) -> str:
+        """The name ``provider/id`` of the model the next prompt goes to; nothing is loaded to know it.
+
+        Where the path's model turns out to be unusable, another one may answer, and the user is told then.
+        """
+        wanted = self._wishes.model
+        if wanted is not None:
+            return wanted if isinstance(wanted, str) else wanted.info.name
+        ref = self.session.model()
+        if ref is not None:
+            return f"{ref.provider}/{ref.model_id}"
+        kit = self.agent.kit
+        return kit.model.info.name if kit.model is not None else default_name(self.settings.model)
+
+    @property
     def thinking_level(self) -> str:
         """The thinking level the next prompt has."""
         return self._wishes.thinking_level or level_on_path(self.session, self.settings.thinking_level)

@@ -270,8 +270,8 @@ async def _session(ask: Ask) -> Outcome:
 
 async def _model(ask: Ask) -> Outcome:
     if ask.words:
-        before = ask.session.model.info
-        after = ask.session.set_model(ask.words).info
+        before = ask.session.model_name
+        after = ask.session.set_model(ask.words).info.name
         tools = tools_after_switch(before, after, tuple(ask.session.agent.kit.tools or ()), ask.session.settings.tools)
         if tools is not None:
             ask.session.set_tools(tools)

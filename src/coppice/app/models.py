@@ -12,7 +12,7 @@ from coppice.format.entries import MessageEntry
 from coppice.format.heads import Kind
 from coppice.format.messages import AssistantMessage
 from coppice.providers.base import Model
-from coppice.providers.catalogue import find_default_model, resolve_model
+from coppice.providers.catalogue import access_to, find_default_model, resolve_model
 from coppice.session.manager import SessionManager
 from coppice.tree.context import ModelRef
 from coppice.tree.family import NONE
@@ -35,6 +35,15 @@ def resolver(base_url: str | None = None, environ: Mapping[str, str] = os.enviro
         return resolve_model(name, base_url=base_url, environ=environ)
 
     return resolve
+
+
+def check_model(name: str, *, base_url: str | None = None, environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse a name that cannot be used, without loading anything for it.
+
+    Raises:
+        UnknownModel: no such provider, no id, no key, or an address that is none.
+    """
+    access_to(name, base_url=base_url, environ=environ)
 
 
 def default_name(setting: str | None, environ: Mapping[str, str] = os.environ) -> str:

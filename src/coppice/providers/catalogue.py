@@ -45,22 +45,48 @@ def resolve_model(
         UnknownModel: no such provider, no id, no key, or an address that is none.
     """
     provider, _, model_id = name.partition("/")
+    key, server = access_to(name, base_url=base_url, environ=environ)
     if provider == "demo":
         from coppice.providers.demo import DemoModel
 
         return DemoModel()
+    if provider == "scripted":
+        from coppice.providers.scripted import load_script
+
+        return load_script(model_id)
+    make = anthropic if provider == "anthropic" else openai
+    return make(name, key, server, remote_compaction)
+
+
+def access_to(name: str, *, base_url: str | None, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The key and the server's address for a model, None where it needs none; no library is loaded.
+
+    Raises:
+        UnknownModel: as `resolve_model`.
+    """
+    provider, _, model_id = name.partition("/")
+    if provider == "demo":
+        return None, None
     if provider not in ("anthropic", "openai", "scripted"):
         raise UnknownModel(f"no model {name!r}: a model is named provider/id, one of {EXAMPLES}")
     if not model_id:
         raise UnknownModel(f"no model {name!r}: the id after {provider}/ is missing")
     if provider == "scripted":
-        from coppice.providers.scripted import load_script
-
-        return load_script(model_id)
+        return None, None
     server = checked(base_url or environ.get(BASE_URL_VARIABLES[provider], "").strip() or None)
     key = key_from(environ, provider)
-    make = anthropic if provider == "anthropic" else openai
-    return make(name, key if is_loopback(server) else needed(key, name), server, remote_compaction)
+    return (key if is_loopback(server) else needed(key, name)), server
+
+
+def warm_up(name: str) -> None:
+    """Load the library a model needs, which takes a second: for a thread, while the user still types."""
+    match name.partition("/")[0]:
+        case "anthropic":
+            pass
+        case "openai":
+            pass
+        case _:
+            pass
 
 
 def anthropic(name: str, key: str | None, base_url: str | None, forms: tuple[str, ...] | None) -> Model:

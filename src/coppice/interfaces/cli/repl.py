@@ -5,6 +5,7 @@ At the prompt the system's line editing reads; while a run is active the event l
 
 import asyncio
 import signal
+import threading
 from collections.abc import Container, Coroutine
 from dataclasses import replace
 from types import FrameType
@@ -25,6 +26,7 @@ from coppice.interfaces.cli.printable import cut, first_line, printable
 from coppice.interfaces.cli.starting import start_notices
 from coppice.interfaces.cli.status_line import StatusLine
 from coppice.interfaces.cli.transcript import Transcript
+from coppice.providers.catalogue import warm_up
 
 PATIENCE = 3
 """The Ctrl-C of a run that ends the process: people press it twice without meaning that."""
@@ -76,6 +78,7 @@ class Repl:
         for notice in notices:
             self._transcript.notice(notice)
         self.session.report_notices()
+        threading.Thread(target=warm_up, args=(self.session.model_name,), daemon=True).start()
         self._offer_left_over()
 
     def talk(self, first: Content | None) -> None:
@@ -100,10 +103,7 @@ class Repl:
     def _prompt(self) -> str:
         session = self.session.session
         name = first_line(session.get_session_name() or "") or session.session_id[:8]
-        try:
-            model = self.session.model.info.name
-        except CoppiceError:
-            model = "no model"
+        model = self.session.model_name
         along = ", read-only" if session.setup.mode == "read" else ""
         return f"{cut(name, 30)} [{printable(model)}{along}]> "
 

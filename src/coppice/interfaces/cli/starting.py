@@ -2,7 +2,8 @@
 
 from coppice.agent.queues import text_of_message
 from coppice.app.agent_session import AgentSession
-from coppice.app.default_tools import default_tools
+from coppice.app.default_tools import default_tools, is_demo
+from coppice.app.models import check_model
 from coppice.interfaces.cli.options import ModelWish
 from coppice.interfaces.cli.printable import cut, first_line
 from coppice.interfaces.cli.session_choice import directory_notice
@@ -16,10 +17,12 @@ def start_notices(session: AgentSession, wish: ModelWish) -> list[str]:
         UnknownModel: the model cannot be used.
     """
     found = [directory_notice(session.session)]
-    info = session.model.info
+    if wish.name is not None:
+        check_model(wish.name, base_url=wish.base_url or session.settings.base_url)
+    name = session.model_name
     if wish.tools is None:
-        session.set_tools(default_tools(info, session.settings.tools))
-    if info.provider == "demo" and wish.name is None:
+        session.set_tools(default_tools(name, session.settings.tools))
+    if is_demo(name) and wish.name is None:
         found.append(f"no model is configured, so the demo model answers; for a real one, {HOW_TO_GET_A_REAL_MODEL}")
     return [text for text in found if text is not None]
 
