@@ -51,6 +51,16 @@ def test_the_version_is_printed_alone() -> None:
     assert (done.stdout, done.stderr) == (f"coppice {coppice.__version__}\n", "")
 
 
+def test_a_conversation_knows_its_models_name_without_loading_the_providers_library(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from coppice import AgentSession, Wishes; from coppice.app.models import "
+        "check_model; check_model('openai/some', environ={'OPENAI_API_KEY': 'k'}); home = Path(sys.argv[1]); "
+        "session = AgentSession.create(home, Wishes(model='openai/some'), home=home); print(session.model_name)"
+    )
+    heavy = HEAVY - {"asyncio"}  # what runs an agent
+    assert loaded_by("-c", program, str(tmp_path)) & heavy == frozenset()
+
+
 @pytest.mark.parametrize("name", coppice.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(coppice, name).__name__ == name
