@@ -285,3 +285,17 @@ def test_the_copy_is_synced_and_named_by_time_and_id(tmp_path: Path, setup: Setu
     assert fork.session_file.name == f"{stamp}_{fork.session_id}.jsonl"
     assert json.loads(fork.session_file.read_bytes().split(b"\n")[0])["cwd"] == header()["cwd"]
     assert os.listdir(fork.session_file.parent) == [fork.session_file.name]
+
+
+def test_what_a_killed_fork_left_is_swept_after_a_day(tmp_path: Path) -> None:
+    setup = Setup(home=tmp_path / "home")
+    session = SessionManager.create(tmp_path, setup=setup)
+    session.append_message(UserMessage("one"))
+    assert session.session_file is not None
+    old, fresh = (session.session_file.with_name(f".{name}.tmp") for name in ("old", "fresh"))
+    for path in (old, fresh):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    session.create_branched_session().close()
+    assert (old.exists(), fresh.exists()) == (False, True)
+    session.close()

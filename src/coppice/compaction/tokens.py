@@ -3,14 +3,14 @@
 Pure: what is learned about a model's tokens is passed in as a ratio (see corrections.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coppice.compaction.estimate import estimate_message
 from coppice.compaction.triggers import context_tokens_of
 from coppice.format.entries import Entry, MessageEntry
-from coppice.format.messages import AssistantMessage
-from coppice.tree.context import ContextView
+from coppice.format.messages import AssistantMessage, EntryId
+from coppice.tree.context import ContextView, edits_in, message_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ def context_size(view: ContextView, *, overhead: int, ratio: float = 1.0) -> Con
     """The size of a context.
 
     `overhead` is the estimate for system prompt and tools, used where there is no report; `ratio` scales estimates to
-    the model's tokens. Reports from before the newest compaction count for nothing, also those of what it kept.
+    the model's tokens. Reports from before the newest compaction count for nothing, also those of what it kept; what was
+    hidden since the newest report is taken off it.
     """
     reports = [
         (at, reply)
@@ -58,7 +59,20 @@ def context_size(view: ContextView, *, overhead: int, ratio: float = 1.0) -> Con
     newest_at, newest = reports[-1]
     places = {entry.id: at for at, entry in enumerate(view.entries)}
     after = sum(estimate_message(message) for entry_id, message in view.pairs if places.get(entry_id, -1) > newest_at)
-    return ContextSize(context_tokens_of(newest.usage), round(after * ratio), _input_of(reports[0][1]))
+    reported = max(context_tokens_of(newest.usage) - round(_saved_since(view, places, newest_at) * ratio), 1)
+    return ContextSize(reported, round(after * ratio), _input_of(reports[0][1]))
+
+
+def _saved_since(view: ContextView, places: Mapping[EntryId, int], reported_at: int) -> int:
+    """What context edits made since the newest report took out of what it counted, in estimated tokens."""
+    edits = edits_in(view.entries[reported_at + 1 :])
+    saved = 0
+    for target in edits:
+        at = places.get(target, len(places))
+        if at <= reported_at:
+            before = sum(estimate_message(message) for _, message in message_pairs([view.entries[at]]))
+            saved += before - sum(estimate_message(message) for name, message in view.pairs if name == target)
+    return saved
 
 
 def _reply(entry: Entry) -> AssistantMessage | None:

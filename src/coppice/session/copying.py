@@ -16,7 +16,7 @@ from coppice.format.migrate import upgraded_line
 from coppice.format.splice import with_parent, with_value
 from coppice.session.drafts import new_entry_id, new_session_id, timestamp
 from coppice.session.store import SessionStore
-from coppice.storage.directory import private_directory, session_file_name
+from coppice.storage.directory import private_directory, session_file_name, sweep
 from coppice.storage.jsonl import JsonlLog, Span, write_file
 from coppice.storage.log import Batch
 from coppice.storage.memory import MemoryLog
@@ -74,6 +74,8 @@ def write_copy(copy: Copy, directory: Path, home: Path) -> Path:
         StorageFailure: it cannot be written; nothing is left behind.
     """
     path = private_directory(directory, home) / session_file_name(copy.header.timestamp, copy.header.id)
+    if path.is_relative_to(home):
+        sweep(directory)
     try:
         write_file(path, _after(encode_line(copy.header), copy.parts))
     except OSError as error:

@@ -6,6 +6,7 @@ Files are 0600, directories 0700. Inside COPPICE_HOME looser modes are tightened
 import os
 import re
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -15,6 +16,9 @@ from coppice.errors import StorageFailure
 
 SLUG_LENGTH = 60
 """Characters of a directory's path that go into its slug (our choice: readable, and short of every file system's limit)."""
+
+STALE_SECONDS = 24 * 3600
+"""A file being made that nobody wrote to for so long belongs to a process that is gone (our choice)."""
 
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
@@ -121,6 +125,16 @@ def new_file(path: Path) -> tuple[int, Path]:
     beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return os.open(beside, flags, 0o600), beside
+
+
+def sweep(directory: Path) -> None:
+    """Take away what killed processes left of files they were making: those that nobody wrote to for a day."""
+    for path in directory.glob(".*.tmp"):
+        try:
+            if time.time() - path.stat().st_mtime > STALE_SECONDS:
+                path.unlink()
+        except OSError:
+            continue  # another process swept it, or it is not ours
 
 
 def link_into_place(beside: Path, path: Path) -> None:
