@@ -127,7 +127,7 @@ def test_a_session_whose_directory_is_gone_resumes_and_makes_nothing_there(coppi
     assert done.code == 0
     assert done.err.splitlines()[0] == (
         f"coppice: notice: this session's directory {gone} is gone: nothing is made there, and its tools fail. To go on in "
-        f"the current directory: coppice --fork {session_id(file)}"
+        f"the current directory: {STARTED} --fork {session_id(file)}"
     )
     assert f"✗ write: The session's directory {gone} is gone; no tool works there" in done.err
     assert not gone.exists()
@@ -164,3 +164,20 @@ def test_a_gap_bridged_by_guess_needs_a_yes(coppice: Coppice) -> None:
     assert (refused.code, "--accept-bridge" in refused.err) == (1, True)
     assert len(entries_of(file)) == len(lines) - 2
     assert chat.say("-c", "-p", "--accept-bridge", "--model", chat.script(text("ok")), "on").code == 0
+
+
+@pytest.mark.case("P27")
+def test_a_foreign_file_whose_directory_is_gone_is_named_by_its_path_in_the_advice(coppice: Coppice) -> None:
+    chat = Chat(coppice)
+    elsewhere = coppice.home.parent / "of-pi.jsonl"
+    header = {
+        "type": "session",
+        "version": 3,
+        "id": "of-pi",
+        "timestamp": "2026-01-02T03:04:05.678Z",
+        "cwd": "/gone/for/good",
+    }
+    elsewhere.write_text(json.dumps(header) + "\n")
+    elsewhere.chmod(0o600)
+    done = chat.say("--session", str(elsewhere), "-p", "--model", chat.script(text("hello")), "hi")
+    assert f"To go on in the current directory: {STARTED} --fork {elsewhere}\n" in done.err

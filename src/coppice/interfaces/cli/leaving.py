@@ -15,12 +15,17 @@ from coppice.session.writer import Setup
 
 def resume_command(session: SessionManager, directory: Path | None) -> str | None:
     """The exact command that opens this session; None where it has no file. `directory` is what --session-dir named."""
-    path = session.session_file
-    if path is None or not session.is_stored:
+    if not session.is_stored:
         return None
-    named = session.session_id if _finds(session.session_id, path, session.setup) else str(path)
     where = [] if directory is None else ["--session-dir", str(directory)]
-    return shlex.join([*own_command(), "--session", named, *where])
+    return shlex.join([*own_command(), "--session", named(session), *where])
+
+
+def named(session: SessionManager) -> str:
+    """What names a stored session on the command line: its id where that finds it, else its path."""
+    path = session.session_file
+    is_found = path is None or _finds(session.session_id, path, session.setup)
+    return session.session_id if is_found else str(path)
 
 
 def own_command() -> list[str]:

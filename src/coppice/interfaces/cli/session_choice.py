@@ -1,11 +1,13 @@
 """Which session a command line means, opened; and what has to be said of it before anything else."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from coppice.app.settings import Settings
 from coppice.errors import UsageError
+from coppice.interfaces.cli.leaving import named, own_command
 from coppice.interfaces.cli.options import SessionWish
 from coppice.interfaces.cli.output import line_width
 from coppice.interfaces.cli.printable import printable
@@ -84,9 +86,10 @@ def directory_notice(session: SessionManager) -> str | None:
     """What has to be said when the session's directory is not the current one; None otherwise."""
     cwd = session.cwd
     if not os.path.isdir(cwd):
+        fork = shlex.join([*own_command(), "--fork", named(session)])
         return (
             f"this session's directory {printable(cwd)} is gone: nothing is made there, and its tools fail. To go on in "
-            f"the current directory: coppice --fork {session.session_id}"
+            f"the current directory: {fork}"
         )
     if os.path.realpath(cwd) != os.path.realpath(os.getcwd()):
         return f"tools work in the session's directory, {printable(cwd)}"
