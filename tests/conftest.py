@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.property import profile
+
+profile.load()  # first of all: a test's settings are made when it is imported
+
 NeedsProgram = Callable[[str], str]
 """Takes a program's name, returns its path."""
 

@@ -1,5 +1,0 @@
-"""Hypothesis runs as tests/property/profile.py says."""
-
-from tests.property import profile
-
-profile.load()
