@@ -205,6 +205,14 @@ class Agent:
         """
         return self._parts().request()
 
+    def next_frame(self) -> Request:
+        """The request that a run would send now, without its messages: for what needs to know only what stands around.
+
+        Raises:
+            UnknownModel: there is no model.
+        """
+        return self._parts().frame()
+
     async def _run(self, since: EntryId | None, announced: tuple[AgentEvent, ...]) -> None:
         aborted = False
         before = self._parent_of(since) if announced else since

@@ -10,9 +10,9 @@ from coppice.agent.execute import close_calls, run_tools
 from coppice.agent.queues import Kind, Take
 from coppice.agent.run import Compactor, Run
 from coppice.agent.sample import sample
-from coppice.agent.step import CallModel, Finished, RunTools, next_step
+from coppice.agent.step import CallModel, Finished, RunTools, next_step, results_in
 from coppice.errors import ProviderError
-from coppice.format.entries import MessageEntry
+from coppice.format.entries import reply_in
 from coppice.format.events import AgentEvent, QueueUpdate, TurnEnd, TurnStart
 from coppice.format.messages import AssistantMessage, EntryId, ToolResultMessage, tool_calls_of
 
@@ -71,12 +71,7 @@ async def _made_room_after(compactor: Compactor, reply: AssistantMessage, error:
 
 
 def _last_reply(run: Run, since: EntryId | None) -> AssistantMessage | None:
-    entry = next(iter(run.session.turn_after(since)), None)
-    match entry:
-        case MessageEntry(message=AssistantMessage() as reply):
-            return reply
-        case _:
-            return None
+    return reply_in(next(iter(run.session.turn_after(since)), None))
 
 
 def _has_unfinished_work(run: Run, since: EntryId | None) -> bool:
@@ -106,17 +101,12 @@ def close_turn(run: Run, since: EntryId | None) -> None:
     step = next_step(run.session.turn_after(since), since)
     if isinstance(step, RunTools):
         close_calls(run, step)
-    for entry in run.session.turn_after(since):
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
-            _end_turn(run, entry.id, _results_after(run, since))
-
-
-def _results_after(run: Run, since: EntryId | None) -> tuple[ToolResultMessage, ...]:
-    messages = [entry.message for entry in run.session.turn_after(since) if isinstance(entry, MessageEntry)]
-    return tuple(message for message in messages if isinstance(message, ToolResultMessage))
+    reply = _last_reply(run, since)
+    if reply is not None:
+        run.emit(TurnEnd(reply, tuple(results_in(run.session.turn_after(since)))))
 
 
 def _end_turn(run: Run, reply_id: EntryId, results: tuple[ToolResultMessage, ...]) -> None:
-    entry = run.session.get_entry(reply_id)
-    if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
-        run.emit(TurnEnd(entry.message, results))
+    reply = reply_in(run.session.get_entry(reply_id))
+    if reply is not None:
+        run.emit(TurnEnd(reply, results))

@@ -1,7 +1,7 @@
 """What one run works with: the session it writes, the model it asks, the tools it may use, the ears that listen."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -82,9 +82,13 @@ class Run:
 
     def request(self) -> Request:
         """The request of the next turn: the context at the leaf, the tools, the level."""
+        return replace(self.frame(), messages=self.session.request_messages(self.reader))
+
+    def frame(self) -> Request:
+        """The request of the next turn without its messages: what stands around any context."""
         return Request(
             system_prompt=self.system_prompt,
-            messages=self.session.request_messages(self.reader),
+            messages=(),
             tools=self.schemas(),
             thinking_level=self.session.thinking_level(),
             max_output=self.options.max_output,

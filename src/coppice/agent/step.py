@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coppice.format.entries import CustomMessageEntry, Entry, MessageEntry
+from coppice.format.entries import CustomMessageEntry, Entry, MessageEntry, reply_in
 from coppice.format.messages import (
-    AssistantMessage,
     CustomMessage,
     EntryId,
     ToolCall,
@@ -50,14 +49,14 @@ def next_step(path: Sequence[Entry], since: EntryId | None) -> Step:
     `path` may begin anywhere at or after `since`, but must hold the newest reply after it with all that follows.
     """
     after = _after(path, since)
-    replies = [(at, reply) for at, entry in enumerate(after) if (reply := _reply(entry)) is not None]
+    replies = [(at, reply) for at, entry in enumerate(after) if (reply := reply_in(entry)) is not None]
     if not replies:
         return CallModel()
     newest, reply = replies[-1]
     ended = CallModel() if _is_answered_by_more(after[newest + 1 :]) else Finished(reply.stop_reason)
     if reply.stop_reason in ("error", "aborted", "length"):
         return ended
-    answered = {result.tool_call_id for result in _results(after[newest + 1 :])}
+    answered = {result.tool_call_id for result in results_in(after[newest + 1 :])}
     calls = tool_calls_of(reply)
     if not calls:
         return ended
@@ -72,13 +71,8 @@ def _after(path: Sequence[Entry], since: EntryId | None) -> Sequence[Entry]:
     return path
 
 
-def _reply(entry: Entry) -> AssistantMessage | None:
-    if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
-        return entry.message
-    return None
-
-
-def _results(entries: Sequence[Entry]) -> list[ToolResultMessage]:
+def results_in(entries: Sequence[Entry]) -> list[ToolResultMessage]:
+    """The tool results among some entries, in order."""
     messages = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
     return [message for message in messages if isinstance(message, ToolResultMessage)]
 

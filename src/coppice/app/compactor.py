@@ -118,7 +118,7 @@ class SessionCompactor:
 
     def size(self, model: Model) -> ContextSize:
         """The context's size in a model's tokens."""
-        request = self._agent.next_request()
+        request = self._agent.next_frame()
         overhead = estimate_request(request.system_prompt, (), request.tools)
         ratio = self._corrections.ratio(model.info.name)
         return context_size(self._agent.session.build_context(), overhead=overhead, ratio=ratio)
@@ -357,7 +357,7 @@ class SessionCompactor:
             leaf=leaf,
             said=newest_said(session),
             model=model,
-            request=replace(self._agent.next_request(), messages=session.request_messages(reader_of(model))),
+            request=replace(self._agent.next_frame(), messages=session.request_messages(reader_of(model))),
             tokens=self.size(model).tokens,
             limits=self.limits(model),
             settings=self.settings,
@@ -431,7 +431,7 @@ class SessionCompactor:
         entry = None if leaf is None else session.get_entry(leaf)
         if not isinstance(entry, MessageEntry) or entry.message != reply:
             return
-        request = self._agent.next_request()
+        request = self._agent.next_frame()
         sent = session.request_messages(reader_of(model), entry.parent_id)
         estimated = estimate_request(request.system_prompt, sent, request.tools)
         self._corrections.learn(model.info.name, estimated, reported)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from coppice.errors import UnknownModel
-from coppice.format.entries import MessageEntry
+from coppice.format.entries import MessageEntry, reply_in
 from coppice.format.heads import Kind
 from coppice.format.messages import AssistantMessage
 from coppice.providers.base import Model
@@ -83,9 +83,8 @@ def newest_reply(session: SessionManager) -> tuple[AssistantMessage | None, bool
         if index.kinds[at] == Kind.COMPACTION:
             is_compacted = True
         elif index.kinds[at] == Kind.ASSISTANT:
-            entry = session.store.entry(at)
-            reply = entry.message if isinstance(entry, MessageEntry) else None
-            if isinstance(reply, AssistantMessage) and reply.stop_reason not in ("error", "aborted"):
+            reply = reply_in(session.store.entry(at))
+            if reply is not None and reply.stop_reason not in ("error", "aborted"):
                 return reply, is_compacted
         at = index.parents[at]
     return None, is_compacted

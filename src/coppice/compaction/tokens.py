@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from coppice.compaction.estimate import estimate_message
 from coppice.compaction.triggers import context_tokens_of
-from coppice.format.entries import Entry, MessageEntry
+from coppice.format.entries import reply_in
 from coppice.format.messages import AssistantMessage, EntryId
 from coppice.tree.context import ContextView, edits_in, message_pairs
 
@@ -51,7 +51,7 @@ def context_size(view: ContextView, *, overhead: int, ratio: float = 1.0) -> Con
     reports = [
         (at, reply)
         for at, entry in enumerate(view.entries)
-        if at >= view.first_new and (reply := _reply(entry)) is not None and is_usable(reply)
+        if at >= view.first_new and (reply := reply_in(entry)) is not None and is_usable(reply)
     ]
     if not reports:
         estimate = overhead + sum(estimate_message(message) for _, message in view.pairs)
@@ -73,14 +73,6 @@ def _saved_since(view: ContextView, places: Mapping[EntryId, int], reported_at: 
             before = sum(estimate_message(message) for _, message in message_pairs([view.entries[at]]))
             saved += before - sum(estimate_message(message) for name, message in view.pairs if name == target)
     return saved
-
-
-def _reply(entry: Entry) -> AssistantMessage | None:
-    match entry:
-        case MessageEntry(message=AssistantMessage() as reply):
-            return reply
-        case _:
-            return None
 
 
 def _input_of(reply: AssistantMessage) -> int:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from coppice.format.messages import Content, EntryId, JsonObject, JsonValue, Message, Usage
+from coppice.format.messages import AssistantMessage, Content, EntryId, JsonObject, JsonValue, Message, Usage
 
 SESSION_VERSION = 3
 """The version coppice writes (docs/format.md)."""
@@ -229,3 +229,12 @@ KnownEntry: TypeAlias = (
 )
 Entry: TypeAlias = KnownEntry | UnknownEntry | DamagedEntry
 """Every entry of a session."""
+
+
+def reply_in(entry: Entry | None) -> AssistantMessage | None:
+    """The model's reply that an entry holds; None where it holds something else."""
+    match entry:
+        case MessageEntry(message=AssistantMessage() as reply):
+            return reply
+        case _:
+            return None

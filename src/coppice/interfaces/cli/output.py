@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -80,10 +79,3 @@ def forget_standard_output() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-
-
-def path_text(path: Path) -> str:
-    """A path fit to be printed, the home directory as ``~``."""
-    home = os.path.expanduser("~")
-    text = str(path)
-    return printable(f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text)
