@@ -25,10 +25,10 @@ from coppice.app.commands import (
 )
 from coppice.app.compactor import Preview
 from coppice.interfaces.cli.compaction_lines import sizes
-from coppice.interfaces.cli.numbered_tree import numbered_tree
 from coppice.interfaces.cli.printable import cut, first_line, printable
 from coppice.interfaces.cli.session_choice import numbered_sessions
 from coppice.interfaces.cli.session_rows import said_in
+from coppice.interfaces.cli.session_tree import tree_lines
 from coppice.session.stats import SessionStats, Totals
 from coppice.tree.family import NONE
 
@@ -100,7 +100,7 @@ def _tree(session: AgentSession, tree: TreeShown, width: int) -> list[str]:
     rows = tree.rows
     if not rows:
         return ["nothing has been said yet"]
-    shown = [*numbered_tree(session.session.store, rows, width)]
+    shown = [*tree_lines(session.session.store, rows, width, are_numbered=True)]
     if session.session.leaf == NONE:
         shown.append("← you are here: before the first entry")
     return [*shown, f"/{tree.command} NUMBER goes there"]

@@ -1,4 +1,4 @@
-"""`coppice sessions tree` and `path`: entries as lines, printed as they are read; only what is printed is read."""
+"""The tree and a path as lines, for `coppice sessions` and the conversation; only what is printed is read."""
 
 from collections.abc import Iterator, Sequence
 
@@ -32,12 +32,21 @@ def print_tree(session: SessionManager, view: View, *, as_json: bool) -> None:
         for row, said in zip(rows, _said(store, [row.ordinal for row in rows]), strict=True):
             write_json(_row_json(store, row, said))
         return
-    width = line_width()
-    levels = max(2, (width - TEXT_COLUMNS) // 3)
-    for position, said in enumerate(_said(store, [row.ordinal for row in rows])):
-        write_line(_row_text(store, rows, position, said, (levels, width)))
+    for line in tree_lines(store, rows, line_width()):
+        write_line(line)
     if view.leaf == NONE:
         write_line("← you are here: before the first entry")
+
+
+def tree_lines(store: SessionStore, rows: Sequence[Row], width: int, *, are_numbered: bool = False) -> Iterator[str]:
+    """A line for each row: connectors, the active path, where we are. Numbered from 1 for the conversation, where a
+    number goes where it stands."""
+    digits = len(str(len(rows))) if are_numbered else 0
+    room = width - digits - bool(digits)
+    levels = max(2, (room - TEXT_COLUMNS) // 3)
+    for position, said in enumerate(_said(store, [row.ordinal for row in rows])):
+        number = f"{position + 1:>{digits}} " if are_numbered else ""
+        yield number + _row_text(store, rows, position, said, (levels, room))
 
 
 def _said(store: SessionStore, ordinals: Sequence[int]) -> Iterator[Said]:
